@@ -1,15 +1,13 @@
 """The worker: what hooks have noted is worked off here, after they are gone.
 
-Short-lived and never a daemon: started by a hook, it drains the spool, brings
-the cache up to date, stays a moment for what follows at once (a rebase is one
-worker, not one a commit), and ends. One at a time in a repository, at low
-priority, with an end in any case (`LIMIT`).
+Short-lived and never a daemon: started by a hook, it drains the spool, brings the cache up to date,
+stays a moment for what follows at once (a rebase is one worker, not one a commit), and ends. One at
+a time in a repository, at low priority, with an end in any case (`LIMIT`).
 
-Promise: no event is lost while a worker is asked for. Whoever wants something
-done appends a line and then looks for a living worker (`spool.asleep`); the
-worker looks at the spool again after it has given up its number and its lock.
-A handler that fails is written to `mem/worker.log`, without any text of the
-event, and stops no other. It gets its events once more, each alone; those that fail
+Promise: no event is lost while a worker is asked for. Whoever wants something done appends a line
+and then looks for a living worker (`spool.asleep`); the worker looks at the spool again after it
+has given up its number and its lock. A handler that fails is written to `mem/worker.log`, without
+any text of the event, and stops no other. It gets its events once more, each alone; those that fail
 then wait for the next worker, `spool.TRIES` times and a day at most. Handlers must bear a repeat.
 """
 
@@ -19,6 +17,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from . import sync
@@ -51,60 +50,47 @@ def run(
     seconds, or where the cache directory is gone. Raises nothing.
     """
     mem_dir = memfile.directory(common_dir)
+    end = time.monotonic() + _BUSY + wait
     try:
-        _run(common_dir, mem_dir, environ, linger, wait)
+        while os.path.isdir(mem_dir):
+            with cache_lock.locked(spool.lock(mem_dir), wait) as held:
+                if not held:
+                    return
+                memfile.mend(common_dir)
+                _work(common_dir, environ, end, linger)
+            # Whoever came while we still had the lock has gone away again.
+            if not spool.waiting(mem_dir):
+                return
+            if time.monotonic() > end:
+                spool.wake(common_dir)  # one after us, with limits of its own
+                return
     except Exception as e:
         worker_log.append(mem_dir, worker_log.failure("worker", e))
 
 
-def _run(
-    common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float
-) -> None:
-    end = time.monotonic() + _BUSY + wait
-    place = home(common_dir)
-    while os.path.isdir(mem_dir):
-        with cache_lock.locked(spool.lock(mem_dir), wait) as held:
-            if not held:
-                return
-            memfile.mend(common_dir)
-            spool.claim(mem_dir, os.getpid())
-            try:
-                store = open_store(
-                    environ,
-                    place,
-                    lambda line: worker_log.append(mem_dir, line),
-                    strict=False,
-                    git_dir=common_dir if place == common_dir else "",
-                )
-                try:
-                    _work(store, environ, end, linger)
-                finally:
-                    store.close()
-            finally:
-                spool.claim(mem_dir, 0)
-        # Whoever came while we still had the lock has gone away again.
-        if not spool.waiting(mem_dir):
-            return
-        if time.monotonic() > end:
-            spool.wake(common_dir)  # one after us, with limits of its own
-            return
-
-
 def home(common_dir: str) -> str:
-    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository
-    itself where there is none.
-    """
+    """The main working tree, for relative remotes and `.gitmem.toml`; else the repository."""
     top = os.path.dirname(common_dir)
     return top if os.path.basename(common_dir) == ".git" else common_dir
 
 
-def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
-    mem_dir = store.repo.mem_dir
-    if not store.settings.flag("enabled"):
-        spool.drain(mem_dir, lambda lines: None)
-        return
-    with worker_tasks.run(store):
-        _rounds(store, environ, end, linger)
+def _work(common_dir: str, environ: Mapping[str, str], end: float, linger: float) -> None:
+    mem_dir, place = memfile.directory(common_dir), home(common_dir)
+    git_dir = common_dir if place == common_dir else ""
+
+    def log(line: str) -> None:
+        worker_log.append(mem_dir, line)
+
+    spool.claim(mem_dir, os.getpid())
+    try:
+        with closing(open_store(environ, place, log, strict=False, git_dir=git_dir)) as store:
+            if store.settings.flag("enabled"):
+                with worker_tasks.run(store):
+                    _rounds(store, environ, end, linger)
+            else:
+                spool.drain(mem_dir, lambda lines: None)
+    finally:
+        spool.claim(mem_dir, 0)
 
 
 def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
@@ -124,9 +110,9 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
                 return
         spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
         first = False
-        for step in _AFTER:
+        for name, step in _AFTER.items():
             if e := _attempt(step, store):
-                _log(store, worker_log.failure(step.__name__.strip("_"), e))
+                _log(store, worker_log.failure(name, e))
         quiet = time.monotonic() + linger
         while not spool.waiting(mem_dir) and time.monotonic() < quiet:
             time.sleep(0.05)
@@ -163,9 +149,7 @@ def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
 
 
 def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
-    """Runs the handler of these events; where it fails, for each event alone. Returns the events
-    that it fails at; the log says each reason once.
-    """
+    """Runs the handler of these events, for each alone where it fails; returns the failed ones."""
     reason = _attempt(HANDLERS[kind], store, events)
     if not reason:
         return []
@@ -184,15 +168,13 @@ def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
 
 
 def _retried(store: Store, failed: list[Event]) -> list[bytes]:
-    """Lines for the next worker: failed events with the number of tries and the time of the first,
-    without those that are given up.
-    """
+    """Lines for the next worker: failed events, each with its tries, but for those given up."""
     now = int(time.time())
     lines = []
     for event in failed:
-        tried, since = _counted(event, "tried", 0), _counted(event, "since", now)
-        if tried + 1 < spool.TRIES and now - since < spool.OLDEST:
-            line = json.dumps({**event, "tried": tried + 1, "since": since})
+        tried, since = _counted(event, "tried", 0) + 1, _counted(event, "since", now)
+        if tried < spool.TRIES and now - since < spool.OLDEST:
+            line = json.dumps({**event, "tried": tried, "since": since})
             lines.append(line.encode("ascii", "replace"))
     if len(lines) < len(failed):
         _log(store, f"{len(failed) - len(lines)} events given up")
@@ -208,9 +190,7 @@ def _counted(event: Event, name: str, default: int) -> int:
 
 
 def _rewritten(store: Store, events: list[Event]) -> None:
-    """After an amend or a rebase: says which commit took the place of which, for memories that
-    `notes.rewriteRef` did not take along.
-    """
+    """After an amend or a rebase: moves what `notes.rewriteRef` did not take along."""
     successors = {
         old: new
         for event in events
@@ -240,15 +220,13 @@ def _behind(store: Store, events: list[Event]) -> None:
     A file it could not read is made anew, unless somebody did since.
     """
     for inode in {event.get("damaged") for event in events}:
-        if isinstance(inode, int) and not isinstance(inode, bool) and inode > 0:
+        if type(inode) is int and inode > 0:
             _log(store, "a hook found the cache damaged; it is made anew")
             store.discard(inode)
 
 
 def _ended(store: Store, events: list[Event]) -> None:
-    """Agents' sessions ended: what was said in them, and then what of all that is stored could
-    become one.
-    """
+    """Sessions ended: what was said in them, then what of all memories could become one."""
     worker_tasks.from_sessions(store, events)
     proposals.tend(store)
 
@@ -270,16 +248,10 @@ _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once m
 # --- after the events -------------------------------------------------------
 
 
-def _sessions(store: Store) -> None:
-    """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say
-    what there is to do, also of a client that crashed.
-    """
-    receipts.tend(store)
-
-
-def _commits(store: Store) -> None:
-    """What new commits say, where `mem.capture` wants it."""
-    worker_tasks.from_commits(store)
+def _back_up(store: Store) -> None:
+    """Where others took a notes ref is noted where a deletion of the ref does not reach."""
+    for _, notes in store.sources:
+        notes.back_up()
 
 
 def _refresh(store: Store) -> None:
@@ -288,31 +260,29 @@ def _refresh(store: Store) -> None:
         store.with_cache(lambda cache: None)
 
 
-def _backups(store: Store) -> None:
-    """Where others took a notes ref is noted where a deletion of the ref does not reach."""
-    for _, notes in store.sources:
-        notes.back_up()
-
-
-def _signatures(store: Store) -> None:
-    """Checks signatures where the policy asks for them, so that no prompt waits for a check."""
+def _check_signatures(store: Store) -> None:
+    """Where the policy asks for checks, so that no prompt waits for one."""
     if store.trust.strict:
         store.with_cache(lambda cache: store.trust.catch_up(cache, None))
 
 
-def _anchors(store: Store) -> None:
-    """Where memories stand is known for the present HEAD before anybody asks; what else than the
-    notes it rests on is written there.
-    """
+def _update_anchors(store: Store) -> None:
+    """Where memories stand is known for the present HEAD before anybody asks."""
     anchor_state_update.update(store)
     if os.path.isdir(store.repo.mem_dir):
         patch_id_marks.write_found(store)
 
 
-def _facts(store: Store) -> None:
+def _learn_facts(store: Store) -> None:
     """What git knows of the work at HEAD, for the context of the next session."""
     if any(notes.tip() for _, notes in store.sources):
         head_facts.learn(store)
+
+
+def _announce(store: Store) -> None:
+    """What was captured can be told, also after this directory was deleted."""
+    if store.settings["capture"] != "false":
+        announce.fill(store)
 
 
 def _encode(store: Store) -> None:
@@ -329,11 +299,8 @@ def _encode(store: Store) -> None:
 def _check(store: Store) -> None:
     """Once a day everything in the cache is made again from its lines and compared."""
     stamp = os.path.join(store.repo.mem_dir, "checked")
-    try:
-        if time.time() - os.stat(stamp).st_mtime < _EVERY:
-            return
-    except FileNotFoundError:
-        pass
+    if os.path.exists(stamp) and time.time() - os.stat(stamp).st_mtime < _EVERY:
+        return
     # Before the check: one that is killed is not repeated with every commit.
     os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     os.utime(stamp)
@@ -349,34 +316,19 @@ def _check(store: Store) -> None:
         _refresh(store)
 
 
-def _tend(store: Store) -> None:
-    githooks.tend(store)
-
-
-def _given(store: Store) -> None:
-    """Files that an agent reads instead of asking say what the memories say now."""
-    automemory_export.tend(store)
-
-
-def _announced(store: Store) -> None:
-    """What was captured can be told at the next session's start, also after this directory was
-    deleted.
-    """
-    if store.settings["capture"] != "false":
-        announce.fill(store)
-
-
-_AFTER: tuple[Callable[[Store], None], ...] = (
-    _backups,
-    _sessions,
-    _commits,
-    _refresh,
-    _signatures,
-    _anchors,
-    _facts,
-    _tend,
-    _given,
-    _announced,
-    _encode,
-    _check,
-)
+_AFTER: dict[str, Callable[[Store], object]] = {
+    "backups": _back_up,
+    # Of sessions that ended, also by a crash of the client: their files say what there is to do.
+    "sessions": receipts.tend,
+    "commits": worker_tasks.from_commits,
+    "refresh": _refresh,
+    "signatures": _check_signatures,
+    "anchors": _update_anchors,
+    "facts": _learn_facts,
+    "hooks": githooks.tend,
+    # Files that an agent reads instead of asking.
+    "export": automemory_export.tend,
+    "announce": _announce,
+    "encode": _encode,
+    "check": _check,
+}

@@ -49,18 +49,17 @@ def clock():
     t = os.times()
     return t.user + t.system + t.children_user + t.children_system
 spent = {}
-def timed(step):
+def timed(name, step):
     def run(store):
         from_, wall = clock(), time.perf_counter()
         try:
             step(store)
         except Exception as e:
-            print(step.__name__, repr(e), file=sys.stderr)
-        old = spent.get(step.__name__, (0, 0))
-        spent[step.__name__] = (old[0] + clock() - from_, old[1] + time.perf_counter() - wall)
-    run.__name__ = step.__name__
+            print(name, repr(e), file=sys.stderr)
+        old = spent.get(name, (0, 0))
+        spent[name] = (old[0] + clock() - from_, old[1] + time.perf_counter() - wall)
     return run
-worker._AFTER = tuple(map(timed, worker._AFTER))
+worker._AFTER = {name: timed(name, step) for name, step in worker._AFTER.items()}
 from gitmem.anchors import path_state_update  # a part of the step
 rows = path_state_update.rows
 def paths(*args):
@@ -147,13 +146,13 @@ class World:
         process.returncode = status
         spent = json.loads(said)
         return {
-            "step": spent["_anchors"][0],
+            "step": spent["anchors"][0],
             "paths": spent.get("paths", (0, 0))[0],
-            "step_wall": spent["_anchors"][1],
+            "step_wall": spent["anchors"][1],
             "whole": used.ru_utime + used.ru_stime,
             "whole_wall": time.perf_counter() - start,
             "others": sum(
-                cpu for name, (cpu, _) in spent.items() if name not in ("_anchors", "paths")
+                cpu for name, (cpu, _) in spent.items() if name not in ("anchors", "paths")
             ),
         }
 

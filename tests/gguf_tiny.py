@@ -1,5 +1,5 @@
 """A tiny Qwen3-architecture model with random weights, as GGUF: it knows nothing and proves
-loading, template, grammar and parsing.
+loading, template and parsing.
 
 Needs the PyPI package `gguf` (in the extra `dev`), which writes the file format.
 """

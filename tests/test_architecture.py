@@ -320,7 +320,6 @@ def test_a_question_loads_neither_numpy_nor_pygit2(tmp_path: pathlib.Path) -> No
 STILL_LONG = {
     "engine/embed.py",
     "engine/update.py",
-    "models/llama.py",
 }
 
 

@@ -20,10 +20,10 @@ from gitmem.capture import (
     linear,
     pipeline,
     reliability_diagram,
-    sources,
     suggestions,
 )
 from gitmem.capture.calibrate import Label
+from gitmem.capture.candidates import Candidate
 from gitmem.capture.linear import PACKAGED, Calibration
 from gitmem.core import record
 from gitmem.core.errors import MemError
@@ -299,7 +299,7 @@ def test_a_suggestion_and_its_verdict_hold_the_numbers_that_calibration_needs(pl
     text = "I want the sessions sorted by date, newest first, and the search field above the table."
     (outcome,) = pipeline.keep(
         store,
-        [sources.Candidate("user", text, session="s1", source="session:s1#user-1")],
+        [Candidate("user", text, session="s1", source="session:s1#user-1")],
         ask=lambda role, text: classify.Opinion(0.9),
         model=model,
     )

@@ -18,8 +18,16 @@ from hook_world import poll
 
 from gitmem import worker
 from gitmem.agents import protocol
-from gitmem.capture import classify, pipeline, sources, suggestions, toolcalls, worker_tasks
-from gitmem.capture.sources import Candidate
+from gitmem.capture import (
+    candidates,
+    classify,
+    pipeline,
+    sources,
+    suggestions,
+    toolcalls,
+    worker_tasks,
+)
+from gitmem.capture.candidates import Candidate
 from gitmem.cli import capture
 from gitmem.hooks import spool, worker_log
 from gitmem.models import llamaproc
@@ -254,8 +262,8 @@ def test_a_model_that_hangs_costs_one_run_its_share_and_no_event(
 
     class Hangs(worker_tasks.Model):
         def __init__(self, store: Store, environ: object, until: float = float("inf")) -> None:
+            super().__init__(store, os.environ, until)
             self._asker = llamaproc.Asker("", until=until, argv=hanging(60))
-            self.ask, self.title = self._opinion, None
             started.append(self._asker)
 
     monkeypatch.setattr(worker_tasks, "Model", Hangs)
@@ -352,11 +360,8 @@ def test_what_was_forgotten_stays_away_whatever_its_title_was(
         + "the export job of the billing service writes its files to a bucket that is emptied by"
         " another team every first Monday of a quarter"
     )
-    (kept,) = pipeline.keep(
-        store,
-        [Candidate("user", said, session="s1", source="session:s1#a")],
-        title=lambda role, text, type: "Billing exports vanish",
-    )
+    (kept,) = pipeline.keep(store, [Candidate("user", said, session="s1", source="session:s1#a")])
+    lab.mem(repo, "edit", kept.id, "--title", "Billing exports vanish")
     lab.mem(repo, "forget", kept.id)
     (again,) = pipeline.keep(store, [Candidate("user", said, session="s2", source="session:s2#a")])
     assert again.status == pipeline.KNOWN and listed(lab, repo) == []
@@ -502,7 +507,7 @@ def test_a_file_is_said_to_be_of_the_answer_though_its_change_was_not_noted() ->
         sources.done("", ["a.py"], "s", "claude", ""),
         sources.heard("assistant", "Done: it was the lock.", "s", "claude", ""),
     ]
-    found = sources.candidates([json.loads(line) for line in lines])
+    found = candidates.from_events([json.loads(line) for line in lines])
     assert [(c.role, c.paths) for c in found] == [("user", []), ("assistant", ["a.py"])]
 
 

@@ -11,7 +11,7 @@ from capture_world import WIPED
 from conftest import Lab
 from hook_world import Hooks
 
-from gitmem.capture import sources, toolcalls
+from gitmem.capture import candidates, sources, toolcalls
 from gitmem.hooks import spool
 
 
@@ -242,7 +242,7 @@ def test_an_answer_is_about_the_files_changed_since_the_prompt() -> None:
     def event(role: str, text: str, *paths: str) -> dict[str, Any]:
         return {"role": role, "text": text, "session": "s", "paths": list(paths)}
 
-    found = sources.candidates(
+    found = candidates.from_events(
         [
             event("user", "one"),
             event("tool", "Tool: Edit", "a.py"),
@@ -270,4 +270,4 @@ def test_an_answer_is_about_the_files_changed_since_the_prompt() -> None:
     ],
 )
 def test_events_of_another_shape_are_passed_over(event: dict[str, Any]) -> None:
-    assert sources.candidates([event]) == []
+    assert candidates.from_events([event]) == []

@@ -12,8 +12,8 @@ from conftest import Lab
 
 from gitmem import worker
 from gitmem.capture import linear, pipeline, sources, suggestions, worker_tasks
+from gitmem.capture.candidates import Candidate
 from gitmem.capture.classify import Opinion
-from gitmem.capture.sources import Candidate
 from gitmem.hooks import spool
 from gitmem.memory import similarity
 from gitmem.store import Store, open_store
@@ -174,25 +174,10 @@ def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> N
             source="session:s#tool-1",
         )
     ]
-    (sure,) = pipeline.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""))
+    (sure,) = pipeline.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix"))
     assert sure.status == pipeline.SUGGESTED
     (one,) = waits(store)
     assert one.paths == ["a.py"] and "from-tool" in one.words("tags")
-
-
-def test_a_title_of_a_model_is_marked(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    said = (
-        "Remember this: "
-        + "the export job of the billing service writes its files to a bucket that is emptied by"
-        " another team every first Monday of a quarter"
-    )
-    pipeline.keep(store, heard(said), title=lambda role, text, type: "Billing exports\nvanish")
-    (item,) = listed(lab, repo)
-    assert (
-        item["title"] == "Billing exports vanish"
-        and item["body"] == said
-        and pipeline.TITLED in item["tags"]
-    )
 
 
 class _Always:

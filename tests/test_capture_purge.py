@@ -15,7 +15,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.capture import capture_exclusions, pipeline, sources, suggestions, worker_tasks
-from gitmem.capture.sources import Candidate
+from gitmem.capture.candidates import Candidate
 from gitmem.store import Store, open_store
 
 SAID = "Remember this: the caracal vault code word is sunflower everywhere"

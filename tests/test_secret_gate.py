@@ -159,7 +159,6 @@ def test_words_beside_a_memory_pass_the_same_gate(store: Store) -> None:
     proposal = suggested(store)
     for write in (
         lambda: memories.forget(store, id, f"it is {URL}"),
-        lambda: review.reject(store, [proposal], f"it is {URL}"),
         lambda: review.merge(store, proposal, id, f"it is {URL}", team=True),
         lambda: review.accept(store, proposal, {"body": f"it is {URL}"}),
     ):

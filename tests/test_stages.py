@@ -74,12 +74,9 @@ def test_keep_is_what_is_not_skipped() -> None:
 
 
 def test_a_model_is_asked_where_the_fast_stages_are_unsure_and_its_stage_is_named() -> None:
-    said = judge(
-        "user",
-        LONG,
-        ask=lambda role, text: Opinion(0.9, "decision", "Sessions live in object storage"),
-    )
-    assert (said.stage, said.title) == ("llm", "Sessions live in object storage")
+    weighed = linear.load().adjusted(linear.Calibration(llm=1.0))
+    said = judge("user", LONG, model=weighed, ask=lambda role, text: Opinion(0.9, "decision"))
+    assert (said.stage, said.p_skip) == ("llm", pytest.approx(0.1))
 
 
 def test_a_model_that_does_not_answer_leaves_the_judgement_as_it_was() -> None:
@@ -257,7 +254,7 @@ def test_a_model_may_change_the_type_and_nothing_else() -> None:
     shares = linear.load().types("user", LONG)
     other = sorted(shares, key=lambda name: shares[name])[-2]
     said = judge(
-        "user", LONG, suggest=0.1, ask=lambda role, text: Opinion(0.0, other, "", {other: 1.0})
+        "user", LONG, suggest=0.1, ask=lambda role, text: Opinion(0.0, other, {other: 1.0})
     )
     assert said.type == other and said.stage == "llm"
     assert (said.confidence, said.tier) == (alone.confidence, alone.tier)

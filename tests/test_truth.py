@@ -82,10 +82,6 @@ def test_a_model_that_decided_nothing_is_not_named_as_the_stage() -> None:
     alone = classify.judge("user", text, suggest=0.0)
     said = classify.judge("user", text, suggest=0.0, ask=lambda role, text: Opinion(0.3))
     assert said == alone
-    titled = classify.judge(
-        "user", text, suggest=0.0, ask=lambda role, text: Opinion(0.3, title="PostgreSQL")
-    )
-    assert (titled.stage, titled.title) == ("llm", "PostgreSQL")
 
 
 def test_show_prints_every_field_and_recall_the_provenance(lab: Lab) -> None:

@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from gitmem.capture import classify, commitlog, linear, pipeline, signals, strip  # noqa: E402
-from gitmem.capture.sources import COMMIT, Candidate  # noqa: E402
+from gitmem.capture.candidates import Candidate  # noqa: E402
+from gitmem.capture.sources import COMMIT  # noqa: E402
 from gitmem.git.gitcmd import Git  # noqa: E402
 
 AUTO, SUGGEST = 0.95, 0.5

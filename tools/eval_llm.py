@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Does a language model earn its place in capture? Measures what its label probabilities and its
-titles add.
+"""Does a language model earn its place in capture? Measures what its label probabilities add.
 
 The linear model here has seen nothing of the evaluation's turns (it is trained on the other chats
 alone); how much the language model counts beside it is fitted on one of the evaluation's
@@ -8,8 +7,7 @@ repositories and judged on the others. Answers are kept in a file, so a long run
 what is there is measured.
 
     python tools/eval_llm.py --turns turns.jsonl --eval ../shared/eval --model FILE.gguf --answers
-    answers.jsonl python tools/eval_llm.py --model FILE.gguf --answers titles.jsonl --titles 210
-    --commits CLONE ...
+    answers.jsonl
 """
 
 from __future__ import annotations
@@ -30,14 +28,10 @@ import eval_capture as measure  # noqa: E402
 import train_capture as train  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from gitmem.capture import classify, commitlog, linear, signals  # noqa: E402
-from gitmem.core import record  # noqa: E402
-from gitmem.git.gitcmd import Git  # noqa: E402
+from gitmem.capture import classify, linear, signals  # noqa: E402
 from gitmem.models import llama, promptform  # noqa: E402
 
 np = train.np
-NEWEST = 3000  # commits of a repository from which bodies are drawn
-LONG = 120  # characters of a body that needs a title
 
 
 def answers(
@@ -173,86 +167,6 @@ def types(rows: list[train.Row], model: linear.Model, told: dict[str, dict[str, 
     )
 
 
-def words(text: str) -> set[str]:
-    return {
-        w for w in "".join(c.lower() if c.isalnum() else " " for c in text).split() if len(w) > 2
-    }
-
-
-def bodies(repositories: list[Path], most: int) -> list[tuple[str, str, str]]:
-    """(id, subject, body without trailers) of commits whose body is long enough for a title, as
-    many from each repository, of its newest.
-    """
-    out: list[tuple[str, str, str]] = []
-    for place, path in enumerate(repositories):
-        found = []
-        for c in commitlog.read(Git(str(path)), ["HEAD"], [], NEWEST):
-            subject, _, body = commitlog.split(c.message.replace("\r\n", "\n").strip())[
-                1
-            ].partition("\n")
-            if (
-                len(body.strip()) > LONG
-                and not commitlog._BOT.search(c.author)
-                and not commitlog._ROUTINE.match(subject)
-                and len(words(subject)) > 2
-            ):
-                found.append((c.id, subject, body.strip()))
-        out += sorted(found)[
-            : (most - len(out)) // (len(repositories) - place)
-        ]  # ids are as good as drawn
-    return sorted(out)
-
-
-def titles(repositories: list[Path], path: str, threads: int, most: int, kept: Path) -> None:
-    """Titles of commit bodies against the subjects that their authors wrote."""
-    told = (
-        {
-            a["id"]: a["title"]
-            for a in map(json.loads, kept.read_text(encoding="utf-8").splitlines())
-        }
-        if kept.exists()
-        else {}
-    )
-    asked = None
-    rows: dict[str, list[tuple[float, float]]] = {"first line": [], "language model": []}
-    for id, wanted, body in bodies(repositories, most):
-        if id not in told:
-            if not path:
-                continue
-            asked = asked or llama.Language(path, "", threads)
-            told[id] = asked.title("commit", promptform.shortened(body), "learning")
-            with kept.open("a", encoding="utf-8") as f:
-                print(json.dumps({"id": id, "title": told[id]}), file=f)
-        subject = words(wanted)
-        for name, title in (
-            ("first line", record.title_of({"body": body})),
-            ("language model", told[id]),
-        ):
-            got = words(title)
-            rows[name].append(
-                (
-                    2 * len(got & subject) / (len(got) + len(subject)),
-                    len(got & words(body)) / len(got) if got else 1.0,
-                )
-            )
-    print(
-        f"\n| title of {len(rows['first line'])} commit bodies | F1 of its words against the"
-        " author's subject | words that the text has |\n|---|---|---|"
-    )
-    for name, found in rows.items():
-        print(
-            f"| {name} | {np.mean([f for f, _ in found]):.3f} |"
-            f" {np.mean([s for _, s in found]):.2f} |"
-        )
-    gains = np.array([b[0] - a[0] for a, b in zip(*rows.values(), strict=True)])
-    drawn = gains[np.random.default_rng(1).integers(0, len(gains), (10_000, len(gains)))].mean(1)
-    print(
-        f"\nthe model's title against the first line: {gains.mean():+.3f}, 95 % of resamples"
-        f" between {np.quantile(drawn, 0.025):+.3f} and {np.quantile(drawn, 0.975):+.3f}; better"
-        f" {int((gains > 0).sum())}, worse {int((gains < 0).sum())}"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -271,19 +185,7 @@ def main() -> None:
     parser.add_argument("--answers", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--most", type=int, default=1 << 30)
-    parser.add_argument(
-        "--titles",
-        type=int,
-        default=0,
-        help="judge titles of so many commits instead; made ones are kept in --answers",
-    )
-    parser.add_argument(
-        "--commits", type=Path, nargs="*", default=[], help="git directories for --titles"
-    )
     args = parser.parse_args()
-    if args.titles:
-        titles(args.commits, args.model, args.threads, args.titles, args.answers)
-        return
     dev = train.dev_turns(args.eval)
     told = answers(args.answers, dev, args.model, args.threads, args.most)
     rows = train.turns(args.turns)

@@ -14,7 +14,7 @@ from eval_retrieval import Store
 from feedback_sessions import SESSIONS, Learnt, told
 from feedback_worlds import SEEN, Hits
 
-from gitmem.capture import commitlog
+from gitmem.capture import commitlog, sources
 from gitmem.core import text
 from gitmem.engine import embed
 from gitmem.feedback import usage
@@ -101,7 +101,7 @@ class History:
         """(author, commits of 2 * SESSIONS sessions)."""
         days: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, commit in enumerate(self.commits):
-            if 0 < len(commit.paths) <= commitlog._PATHS and not commitlog._BOT.search(
+            if 0 < len(commit.paths) <= sources.MOST_PATHS and not commitlog._BOT.search(
                 commit.author
             ):
                 days[commit.author.partition(" <")[0]][commit.at[:10]].append(at)

@@ -5,9 +5,8 @@ decided suggestions have a language model's P(skip), its weight is fitted with t
 one private record of op `calibration`, so they survive the cache and other clones can have them.
 
 A fit is taken if it predicts the user's own verdicts better than the numbers in force, by
-cross-validation over whole sessions. Everything else leaves the numbers as they are.
-
-scikit-learn (in the extra `llm`) is loaded by `calibrate` alone; reading the numbers needs nothing.
+cross-validation over whole sessions. scikit-learn (in the extra `llm`) is loaded by `calibrate`
+alone; reading the numbers needs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..core.errors import MemError
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN, PRIVATE
+from ..engine.document import FORGOTTEN
 from ..memory import review_records
 from ..memory.review_records import REJECTED
 from ..store import Store
@@ -87,18 +86,12 @@ def read(cache: Cache) -> InForce:
 
     Numbers for another packaged model are ignored.
     """
-    rows = cache.db.execute(
-        f"SELECT raw FROM line WHERE op = 'calibration' AND scope & {PRIVATE}"
-    ).fetchall()
-    records = [r for (raw,) in rows if (r := record.parse(raw))]
+    records = review_records.records(cache, "calibration")
     replaced = {version for r in records for version in r.after}
-    current = sorted(
-        (r for r in records if r.version not in replaced),
-        key=lambda r: (_verdicts(r.data), r.version),
-    )
-    versions = [r.version for r in current]
-    usable = [r for r in current if r.data.get("base") == linear.fingerprint()]
-    return InForce(_calibration(usable[-1].data) if usable else PACKAGED, versions)
+    current = [r for r in records if r.version not in replaced]
+    usable = [r.data for r in current if r.data.get("base") == linear.fingerprint()]
+    best = max(usable, key=_verdicts, default={})
+    return InForce(_calibration(best), [r.version for r in current])
 
 
 def _verdicts(data: dict[str, Any]) -> int:
@@ -108,13 +101,11 @@ def _verdicts(data: dict[str, Any]) -> int:
 
 def _calibration(data: dict[str, Any]) -> Calibration:
     """The numbers of a record; PACKAGED where one of them is none, or out of bounds."""
-    numbers: dict[str, float] = {}
-    for name, packaged in PACKAGED._asdict().items():
-        value = data.get(name, packaged)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) >= 100:
-            return PACKAGED
-        numbers[name] = float(value)
-    found = Calibration(**numbers)
+    given: dict[str, Any] = {**PACKAGED._asdict(), **data}
+    given = {name: given[name] for name in PACKAGED._fields}
+    if any(type(n) not in (int, float) or abs(n) >= 100 for n in given.values()):
+        return PACKAGED
+    found = Calibration(**{name: float(n) for name, n in given.items()})
     return found if found.slope > 0 and found.llm >= 0 else PACKAGED
 
 
@@ -155,9 +146,7 @@ def calibrate(store: Store, *, write: bool = True) -> Report:
 
 
 def labels(cache: Cache) -> list[Label]:
-    """Every decided suggestion with a packaged confidence. A verdict has the numbers, so a
-    suggestion whose text was purged counts too.
-    """
+    """Decided suggestions with a packaged confidence; the verdict of a purged one has it, too."""
     stored = suggestions.stored(cache)
     out: dict[str, Label] = {}
     for r in review_records.records(cache, "verdict"):
@@ -176,23 +165,23 @@ def judge(decided: Sequence[Label], old: Calibration) -> Report:
     """Whether a fit predicts the verdicts better than `old`: the mean log loss on sessions that the
     fit has not seen must fall by more than its standard error.
     """
-    before = [(old.apply(label.score, label.p_skip), label.kept) for label in decided]
+    before = [(old.apply(d.score, d.p_skip), d.kept) for d in decided]
     unchanged = Report(old, old, before, before, False, "")
     if len(decided) < FEWEST:
         plural = "s" * (len(decided) != 1)
         return unchanged._replace(reason=f"{len(decided)} verdict{plural}, {FEWEST} are needed")
-    new, after = fit(decided), _cross_validated(decided)
+    after = _cross_validated(decided)
     gains = [loss([b]) - loss([a]) for b, a in zip(before, after, strict=True)]
     gain = sum(gains) / len(gains)
     standard_error = math.sqrt(sum((g - gain) ** 2 for g in gains)) / len(gains)
     if gain <= standard_error:
         reason = "new numbers predict verdicts of other sessions no better"
-        return Report(old, new, before, after, False, reason)
+        return unchanged._replace(after=after, reason=reason)
     reason = (
         f"log loss {loss(before):.3f} before, {loss(after):.3f} after,"
         " on sessions they were not fitted to"
     )
-    return Report(old, new, before, after, True, reason)
+    return Report(old, fit(decided), before, after, True, reason)
 
 
 def fit(decided: Sequence[Label]) -> Calibration:
@@ -227,28 +216,28 @@ def _logistic(rows: list[list[float]], decided: Sequence[Label]) -> tuple[list[f
         rows = [*rows, prior, prior]
         kept += [True, False]
         weights += [p * _PRIOR_VERDICTS, (1 - p) * _PRIOR_VERDICTS]
-    regression = _sklearn().LogisticRegression(C=10.0)  # the verdicts above are the prior
+    regression = _sklearn().linear_model.LogisticRegression(C=10.0)  # the prior is in the rows
     fitted = regression.fit(rows, kept, sample_weight=weights)
     return [float(w) for w in fitted.coef_[0]], float(fitted.intercept_[0])
 
 
 def _sklearn() -> Any:
     try:
-        from sklearn import linear_model
+        import sklearn.linear_model
+        import sklearn.model_selection
     except ImportError:
         raise MemError(
             "cannot calibrate: scikit-learn is not installed",
             hint="`pip install 'git-mem[llm]'` adds it, as `pip install scikit-learn` does",
         ) from None
-    return linear_model
+    return sklearn
 
 
 def _cross_validated(decided: Sequence[Label]) -> list[Pair]:
     """For each verdict the confidence by a fit to the verdicts of other sessions."""
     out: list[Pair] = [(0.0, False)] * len(decided)
     for fold in _folds(decided):
-        rest = [label for i, label in enumerate(decided) if i not in fold]
-        fitted = fit(rest)
+        fitted = fit([label for i, label in enumerate(decided) if i not in fold])
         for i in fold:
             out[i] = fitted.apply(decided[i].score, decided[i].p_skip), decided[i].kept
     return out
@@ -258,16 +247,11 @@ def _folds(decided: Sequence[Label]) -> list[set[int]]:
     """Places of the verdicts in folds of about the same size, a session in one of them; by verdict
     where there are fewer sessions than folds.
     """
-    sessions: dict[str, list[int]] = {}
-    for i, label in enumerate(decided):
-        sessions.setdefault(label.session, []).append(i)
-    groups = list(sessions.values())
-    if len(groups) < _FOLDS:
-        groups = [[i] for i in range(len(decided))]
-    folds: list[set[int]] = [set() for _ in range(_FOLDS)]
-    for group in sorted(groups, key=len, reverse=True):
-        min(folds, key=len).update(group)
-    return folds
+    groups: list[Any] = [label.session for label in decided]
+    if len(set(groups)) < _FOLDS:
+        groups = [*range(len(decided))]
+    folds = _sklearn().model_selection.GroupKFold(_FOLDS)
+    return [set(map(int, fold)) for _, fold in folds.split(groups, groups=groups)]
 
 
 def loss(pairs: Sequence[Pair]) -> float:

@@ -1,14 +1,12 @@
 """What capture does not read again because a memory that came from it was purged.
 
-A tombstone of a short text cannot say which text it keeps out: whoever has it
-could find the text by trying. But capture would make the same memory once more
-of the same commit, or of the record that a client keeps of the conversation. So
-`<git-common-dir>/git-mem-closed` names where purged memories came from: a line of a
-commit by its number, a conversation as a whole, nothing that depends on the text.
+A tombstone of a short text cannot say which text it keeps out: whoever has it could find the text
+by trying. So `<git-common-dir>/git-mem-closed` names where purged memories came from: a line of a
+commit by its number, a conversation as a whole.
 
-Promise: each line is a salt and a digest under it, so the file names no session
-and no commit to whoever does not know it already; mode 0600; it never leaves this
-clone. It lies beside `mem/`, which may be deleted: then these sources would be read again.
+Promise: each line is a salt and a digest under it, so the file names no session and no commit to
+whoever does not know it already; mode 0600; it never leaves this clone. It lies beside `mem/`,
+which may be deleted.
 """
 
 from __future__ import annotations
@@ -22,15 +20,12 @@ from ..core.record import Record
 from ..git import config_journal
 
 _FILE = "git-mem-closed"
-_BEFORE = os.path.join("mem", "closed")  # where it was at first
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a planted link or pipe
 _COMMIT, _SESSION = "commit:", "session:"
 
 
 def origin(source: object) -> str:
-    """What of a source is closed: of a conversation not the digest of the text; "" for a source
-    that capture does not read.
-    """
+    """What of a source is closed, of a conversation all; "" for what capture does not read."""
     if not isinstance(source, str):
         return ""
     if source.startswith(_SESSION):
@@ -41,12 +36,11 @@ def origin(source: object) -> str:
 
 def close(common_dir: str, records: Iterable[Record]) -> None:
     """Closes where these records came from. Raises MemError where that cannot be written."""
-    names = sorted({name for r in records if (name := origin(r.data.get("source")))} - {""})
     path = os.path.join(common_dir, _FILE)
-    there = Closed(common_dir)
+    before = Closed(common_dir)
     lines = []
-    for name in names:
-        if not there.has(name):
+    for name in sorted({origin(r.data.get("source")) for r in records} - {""}):
+        if not before.has(name):
             salt = os.urandom(16).hex()
             lines.append(f"{salt} {_digest(salt, name)}\n")
     if not lines:
@@ -68,11 +62,9 @@ class Closed:
     """The closed origins of one repository, as they are now."""
 
     def __init__(self, common_dir: str) -> None:
-        self._marks: list[tuple[str, str]] = []
-        for name in (_FILE, _BEFORE):
-            content = config_journal.read(os.path.join(common_dir, name)).decode("ascii", "replace")
-            rows = map(str.split, content.splitlines())
-            self._marks += [(words[0], words[1]) for words in rows if len(words) == 2]
+        content = config_journal.read(os.path.join(common_dir, _FILE)).decode("ascii", "replace")
+        rows = [line.split() for line in content.splitlines()]
+        self._marks = [(words[0], words[1]) for words in rows if len(words) == 2]
 
     def has(self, name: str) -> bool:
         """Whether an `origin` is closed."""

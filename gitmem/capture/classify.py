@@ -6,10 +6,8 @@ has the calibrated confidence of the linear model. A language model is asked whe
 change something: its P(skip) moves the confidence by a weight that `git mem calibrate` fits to the
 user's verdicts, and its types are added to those of the linear model.
 
-Promise: never raises on any text; without a language model under a millisecond a turn; no answer of
-the language model (none installed, deadline, crash) leaves the judgement of the linear model. Only
-a turn for which the packaged model is sure is AUTO: neither verdicts nor a language model add to
-these.
+Promise: never raises on any text; without a language model under a millisecond a turn. Only a turn
+for which the packaged model is sure is AUTO: neither verdicts nor a language model add to these.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from collections.abc import Callable, Mapping
 from math import log
 from typing import NamedTuple
 
+from ..models.promptform import Opinion
 from . import linear, signals, strip
 
 AUTO, SUGGEST, SKIP = "AUTO", "SUGGEST", "SKIP"
@@ -29,16 +28,7 @@ UNSURE_FROM = 0.2
 LLM_TYPES_WEIGHT = 0.5
 _BELOW_AUTO = 0.001
 
-
-class Opinion(NamedTuple):
-    """A language model's answer: the probability that the turn is worth keeping (1 - P(skip)), its
-    type, a title ("" for none), and the share of each type.
-    """
-
-    keep: float
-    type: str = ""
-    title: str = ""
-    types: Mapping[str, float] | None = None
+Ask = Callable[[str, str], Opinion | None]
 
 
 class Judgement(NamedTuple):
@@ -54,12 +44,8 @@ class Judgement(NamedTuple):
     confidence: float
     tier: str
     stage: str
-    title: str = ""
     score: float | None = None
     p_skip: float | None = None
-
-
-Ask = Callable[[str, str], Opinion | None]
 
 
 def judge(
@@ -82,53 +68,39 @@ def judge(
         return Judgement(False, "", 0.0, SKIP, "rules")
     model = model or linear.load()
     signal = signals.read(role, text)
-    if signal and signal.kind == "empty":
-        return Judgement(False, _likeliest(model, role, text), signal.confidence, SKIP, "rules")
     if signal and signal.kind == "explicit":
         return Judgement(True, signal.type, max(signal.confidence, auto), AUTO, "rules")
+    types = model.types(role, text)
+    type = max(types, key=types.__getitem__)
+    if signal and signal.kind == "empty":
+        return Judgement(False, type, signal.confidence, SKIP, "rules")
     score = model.confidence(model.score(role, text), role)
     confidence = model.calibrated(score)
     if signal and signal.confidence > confidence:
-        judged = Judgement(True, signal.type, signal.confidence, "", "rules")
-    else:
-        type = _likeliest(model, role, text)
-        judged = Judgement(True, type, confidence, "", "linear", score=score)
-    if ask and judged.confidence >= (UNSURE_FROM if model.calibration.llm else suggest):
-        judged = _with_opinion(judged, ask(role, text), model, role, text)
-    if judged.score is not None and judged.score < auto <= judged.confidence:
-        judged = judged._replace(confidence=max(judged.score, auto - _BELOW_AUTO))
-    confidence = judged.confidence
+        return _tiered(signal.type, signal.confidence, "rules", auto, suggest)
+    p_skip = None
+    stage = "linear"
+    if ask and confidence >= (UNSURE_FROM if model.calibration.llm else suggest):
+        before = confidence, type
+        if opinion := ask(role, text):
+            p_skip = 1 - opinion.keep
+            confidence = model.calibrated(score, p_skip)
+            if opinion.types:
+                type = _likeliest_by_both(types, opinion.types)
+            stage = "linear" if before == (confidence, type) else "llm"
+    if score < auto <= confidence:
+        confidence = max(score, auto - _BELOW_AUTO)
+    return _tiered(type, confidence, stage, auto, suggest)._replace(score=score, p_skip=p_skip)
+
+
+def _tiered(type: str, confidence: float, stage: str, auto: float, suggest: float) -> Judgement:
     tier = AUTO if confidence >= auto else SUGGEST if confidence >= suggest else SKIP
-    return judged._replace(tier=tier, keep=tier != SKIP)
-
-
-def _with_opinion(
-    judged: Judgement, opinion: Opinion | None, model: linear.Model, role: str, text: str
-) -> Judgement:
-    """The judgement after the language model's answer, None for no answer."""
-    if opinion is None:
-        return judged
-    changed = judged._replace(title=opinion.title)
-    if judged.score is not None:
-        p_skip = 1 - opinion.keep
-        confidence = model.calibrated(judged.score, p_skip)
-        type = judged.type
-        if opinion.types:
-            type = _likeliest_by_both(model.types(role, text), opinion.types)
-        changed = changed._replace(confidence=confidence, type=type)
-        judged, changed = (j._replace(p_skip=p_skip) for j in (judged, changed))
-    return changed._replace(stage="llm") if changed != judged else judged
+    return Judgement(tier != SKIP, type, confidence, tier, stage)
 
 
 def _likeliest_by_both(linear_types: Mapping[str, float], llm_types: Mapping[str, float]) -> str:
-    return max(
-        linear_types,
-        key=lambda t: (
-            log(linear_types[t] + 1e-4) + LLM_TYPES_WEIGHT * log(llm_types.get(t, 0.0) + 1e-4)
-        ),
-    )
+    def strength(type: str) -> float:
+        llm = log(llm_types.get(type, 0.0) + 1e-4)
+        return log(linear_types[type] + 1e-4) + LLM_TYPES_WEIGHT * llm
 
-
-def _likeliest(model: linear.Model, role: str, text: str) -> str:
-    shares = model.types(role, text)
-    return max(shares, key=lambda name: shares[name])
+    return max(linear_types, key=strength)

@@ -1,35 +1,35 @@
-"""What commit messages say that is worth keeping: trailers, reasons, reverts, repairs. Needs no
-agent.
+"""What commit messages say that is worth keeping: trailers, reasons, reverts, repairs.
 
-A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its
-author marked; a revert with a reason is a dead end; a commit that `Fixes:`
-another is a bug with its cause; any other message in prose that is no upkeep is
-a candidate. Of a `fixup!` only the trailers count; a merge, a release, a machine's
-message are nothing. A conventional prefix ("fix:") names the type.
+A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its author marked; a
+revert with a reason is a dead end; a commit that `Fixes:` another is a bug with its cause; any
+other message in prose that is no upkeep is a candidate. Of a `fixup!` only the trailers count; a
+merge, a release, a machine's message are nothing. A conventional prefix ("fix:") names the type.
 
 Promise: git is asked in two calls, however many commits (a third where a partial clone lacks
-directories); what was looked at is bounded by the caller; paths are those the commit changed; a
-candidate's source is `commit:<id>`, so looking again makes nothing twice, and an amended commit's
-text is known by what it says."""
+directories). A candidate's source is `commit:<id>`, so looking again makes nothing twice.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ..core.errors import GitFailed
 from ..git import memfile
 from ..git.gitcmd import NO_FETCH, Git
+from ..notes.notetree import is_hex
 from . import markers, strip
-from .sources import COMMIT, Candidate
+from .candidates import Candidate
+from .sources import COMMIT, MOST_PATHS
 
 AT_ONCE = 200  # commits that one look takes in, the newest
-FAILED = "commits.failed"  # beside it: how often what a commit says could not be kept
+SEEN = "commits.seen"  # in the cache directory: the HEADs up to which commits were looked at
+FAILED = "commits.failed"  # beside it: commits whose words could not be kept, once a failure
 TRIES = 10  # failures after which a commit is passed over
-_MOST_FAILED = 1_000  # commits that are counted
-SEEN = "commits.seen"  # in the cache directory: the HEAD up to which commits were looked at
-_PATHS = 10  # files of one commit: more say that it is about none of them
+_MOST_FAILED = 4_000  # failures that are noted, the last
 _LONGEST = 8_000  # characters of a message without its trailers
 _MOST = 200_000  # ... of one that is read at all
 
@@ -74,26 +74,14 @@ _ROUTINE = re.compile(
     re.IGNORECASE,
 )
 _CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
-# What its author calls a commit -> the type of seed 001, as sure as the author.
+_UPKEEP = ["docs", "doc", "chore", "style", "test", "tests", "ci", "build", "deps"]
+# What its author calls a commit -> the type, as sure as the author.
 TYPES = {
-    "feat": "feature",
-    "feature": "feature",
-    "fix": "bugfix",
-    "bugfix": "bugfix",
-    "hotfix": "bugfix",
+    **dict.fromkeys(("feat", "feature"), "feature"),
+    **dict.fromkeys(("fix", "bugfix", "hotfix"), "bugfix"),
     "refactor": "refactor",
-    "perf": "change",
-    "docs": "change",
-    "doc": "change",
-    "chore": "change",
-    "style": "change",
-    "test": "change",
-    "tests": "change",
-    "ci": "change",
-    "build": "change",
-    "deps": "change",
+    **dict.fromkeys(("perf", *_UPKEEP), "change"),
 }
-_UPKEEP = frozenset(name for name, type in TYPES.items() if type == "change" and name != "perf")
 # A round of a review, a step on the way: what it says is about that, not about the code.
 _ROUND = re.compile(
     r"\b(?:address(?:es|ed)?|review(?:er)?s?|R\d|feedback|nits?|PR"
@@ -104,28 +92,22 @@ _LISTED = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 _MOST_LISTED = 0.2  # share of a body's lines: more are a list of what was done
 
 
-class Commit:
+class Commit(NamedTuple):
     """One commit as git tells it; `paths`: the files it changed."""
 
-    __slots__ = ("at", "author", "id", "message", "paths")
+    id: str
+    at: str
+    author: str
+    message: str
+    paths: list[str]
 
-    def __init__(self, id: str, at: str, author: str, message: str, paths: list[str]) -> None:
-        self.id = id
-        self.at = at
-        self.author = author
-        self.message = message
-        self.paths = paths
+
+# --- what was looked at -----------------------------------------------------
 
 
 def seen(mem_dir: str) -> list[str]:
-    """The commits up to which commits were looked at, one for each worktree; none where nobody
-    knows.
-    """
-    try:
-        found = memfile.read(os.path.join(mem_dir, SEEN), 20_000).decode("ascii").split()
-    except (OSError, ValueError):
-        return []
-    return [id for id in found if len(id) in (40, 64) and all(c in "0123456789abcdef" for c in id)]
+    """The commits up to which commits were looked at, one for each worktree."""
+    return _ids(os.path.join(mem_dir, SEEN))
 
 
 def keep_seen(mem_dir: str, heads: list[str]) -> None:
@@ -133,35 +115,31 @@ def keep_seen(mem_dir: str, heads: list[str]) -> None:
     _write(os.path.join(mem_dir, SEEN), heads)
 
 
-def _write(path: str, lines: list[str]) -> None:
-    memfile.write(path, ("\n".join(lines) + "\n").encode("ascii"))
-
-
-def failed(mem_dir: str) -> dict[str, int]:
-    """{commit: how often what it says could not be kept}."""
-    try:
-        content = memfile.read(os.path.join(mem_dir, FAILED), 200_000).decode("ascii")
-        rows = [line.split() for line in content.split("\n")]
-    except (OSError, ValueError):
-        return {}
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-
-
 def given_up(mem_dir: str) -> list[str]:
     """The commits that are passed over, since keeping what they say failed TRIES times."""
-    return [id for id, count in failed(mem_dir).items() if count >= TRIES]
+    counts = Counter(_ids(os.path.join(mem_dir, FAILED)))
+    return [id for id, count in counts.items() if count >= TRIES]
 
 
 def note_failed(mem_dir: str, commits: Iterable[str]) -> None:
-    """Counts one more failure for each: else every worker would try again for ever, and everything
-    after it.
-    """
-    before = failed(mem_dir)
-    counts = {**before, **{id: before.get(id, 0) + 1 for id in commits}}
-    _write(
-        os.path.join(mem_dir, FAILED),
-        [f"{id} {count}" for id, count in list(counts.items())[-_MOST_FAILED:]],
-    )
+    """Counts one more failure for each: else every worker would try again for ever."""
+    path = os.path.join(mem_dir, FAILED)
+    _write(path, [*_ids(path), *commits][-_MOST_FAILED:])
+
+
+def _ids(path: str) -> list[str]:
+    try:
+        found = memfile.read(path, 300_000).decode("ascii").split()
+    except (OSError, ValueError):
+        return []
+    return [id for id in found if len(id) in (40, 64) and is_hex(id)]
+
+
+def _write(path: str, ids: list[str]) -> None:
+    memfile.write(path, ("\n".join(ids) + "\n").encode("ascii"))
+
+
+# --- git --------------------------------------------------------------------
 
 
 def read(
@@ -172,21 +150,11 @@ def read(
 
     Without the paths where a partial clone would fetch directories for them.
     """
-    mark = os.urandom(
-        8
-    ).hex()  # a message may hold any byte but NUL, so what parts them is nothing it can foresee
-    words = [
-        "log",
-        "--no-merges",
-        f"--max-count={most}",
-        "--no-show-signature",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-notes",
-        "-z",
-        *([] if walk else ["--no-walk"]),
-        f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}",
-    ]
+    # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
+    mark = os.urandom(8).hex()
+    words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
+    words += ["--no-notes", "-z", *([] if walk else ["--no-walk"]), f"--max-count={most}"]
+    words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
     which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
     try:
         raw = git.run(*words, "--name-only", "--no-renames", *which, env=NO_FETCH)
@@ -195,26 +163,17 @@ def read(
             raise
         raw = git.run(*words, *which, env=NO_FETCH)
     parts = raw.decode("utf-8", "replace").split(mark)
-    found = [
-        c
-        for about, files in zip(parts[1::2], parts[2::2], strict=False)
-        if (c := _commit(about, files))
-    ]
-    found.reverse()
-    return found
+    found = []
+    for about, files in zip(parts[1::2], parts[2::2], strict=False):
+        facts = about.split("\0")
+        if len(facts) == 4:
+            id, at, author, message = facts
+            paths = [name.strip("\n") for name in files.split("\0")]
+            found.append(Commit(id, at, author, message, [path for path in paths if path]))
+    return found[::-1]
 
 
-def _commit(about: str, files: str) -> Commit | None:
-    words = about.split("\0")
-    if len(words) != 4:
-        return None
-    return Commit(
-        words[0],
-        words[1],
-        words[2],
-        words[3],
-        [name.strip("\n") for name in files.split("\0") if name.strip("\n")],
-    )
+# --- what a commit says -----------------------------------------------------
 
 
 def candidates(commits: Iterable[Commit]) -> list[Candidate]:
@@ -230,66 +189,49 @@ def _of(commit: Commit) -> Iterator[Candidate]:
     cleaned = _GENERATOR.sub("", strip.cleaned(message)).strip()
     if not cleaned:
         return
-    paths = commit.paths if len(commit.paths) <= _PATHS else []
     marked, rest = split(cleaned)
-    about = {"paths": paths, "commit": commit.id, "at": commit.at, "author": commit.author}
+    about = Candidate(
+        COMMIT,
+        rest,
+        commit.paths if len(commit.paths) <= MOST_PATHS else [],
+        commit=commit.id,
+        at=commit.at,
+        author=commit.author,
+        source=f"commit:{commit.id}",
+    )
     for number, (kind, text) in enumerate(marked):
-        yield Candidate(
-            COMMIT,
-            text,
-            source=f"commit:{commit.id}#{number}",
-            type=kind,
-            explicit=True,
-            **about,  # type: ignore[arg-type]
-        )
+        source = f"{about.source}#{number}"
+        yield about._replace(text=text, source=source, type=kind, explicit=True)
     if subject.startswith(_SQUASHED) or len(rest) > _LONGEST:
         return
-    reverted, fixed = _REVERTING.match(subject) and _REVERTS.search(rest), _FIXES.search(cleaned)
-    body = rest.partition("\n")[2].strip()
-    if reverted:
+    first, _, body = rest.partition("\n")
+    fixed = _FIXES.search(cleaned)
+    if _REVERTING.match(subject) and _REVERTS.search(rest):
         reason = " ".join(_REVERT_LINE.sub("", body).split())
-        if (
-            len(_REFERENCE.sub(" ", reason).split()) >= _REASON
-        ):  # one without a reason says nothing that git does not
-            yield Candidate(
-                COMMIT,
-                f"{rest.partition(chr(10))[0]}\n\n{reason}",
-                source=f"commit:{commit.id}",
-                type="dead-end",
-                **about,  # type: ignore[arg-type]
-            )
-    elif (
-        not _ROUTINE.match(subject)
-        and (fixed or reasoned(subject, _REVERT_LINE.sub("", body)))
-        and not marked
-    ):
-        yield Candidate(
-            COMMIT,
-            rest,
-            source=f"commit:{commit.id}",
-            type="bugfix" if fixed else named(subject),
-            **about,  # type: ignore[arg-type]
-        )
+        # One without a reason says nothing that git does not.
+        if len(_REFERENCE.sub(" ", reason).split()) >= _REASON:
+            yield about._replace(text=f"{first}\n\n{reason}", type="dead-end")
+    elif marked or _ROUTINE.match(subject):
+        return
+    elif fixed or _reasoned(subject, _REVERT_LINE.sub("", body)):
+        yield about._replace(type="bugfix" if fixed else TYPES.get(_prefix(subject), ""))
 
 
-def named(subject: str) -> str:
-    """The type that a conventional prefix gives ("feat: …"), "" without one."""
+def _prefix(subject: str) -> str:
+    """The conventional prefix ("feat"), "" without one."""
     found = _CONVENTIONAL.match(subject)
-    return TYPES.get(found[1].lower(), "") if found else ""
+    return found[1].lower() if found else ""
 
 
-def reasoned(subject: str, body: str) -> bool:
+def _reasoned(subject: str, body: str) -> bool:
     """Whether a message may say why: prose, on no upkeep and no round of a review.
 
     What is left out was worth keeping in 1 of 5 (docs/evaluation.md).
     """
-    prefix = _CONVENTIONAL.match(subject)
-    if (prefix and prefix[1].lower() in _UPKEEP) or _ROUND.search(subject):
-        return False
     lines = [line for line in body.split("\n") if line.strip()]
-    return bool(lines) and sum(bool(_LISTED.match(line)) for line in lines) <= _MOST_LISTED * len(
-        lines
-    )
+    if not lines or _prefix(subject) in _UPKEEP or _ROUND.search(subject):
+        return False
+    return sum(bool(_LISTED.match(line)) for line in lines) <= _MOST_LISTED * len(lines)
 
 
 def split(message: str) -> tuple[list[tuple[str, str]], str]:
@@ -303,30 +245,29 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
     going = False
     before = ""
     for number, line in enumerate(message.split("\n")):
-        found = (
-            _marked(line) if number and not before.endswith(":") else None
-        )  # a subject may begin like one; what a colon leads to is an example
+        # A subject may begin like a trailer; what a colon leads to is an example.
+        found = _marked(line) if number and not before.endswith(":") else None
         if found:
             marked.append((found[0], [found[1]]))
             going = True
-        elif (
-            going
-            and line.strip()
-            and (
-                line[:1] in (" ", "\t")
-                or (len(marked[-1][1][-1]) >= _WRAPPED and not _ANY_TRAILER.match(line))
-            )
-        ):
+        elif going and line.strip() and (line[0] in " \t" or _broken(marked[-1][1][-1], line)):
             marked[-1][1].append(line.strip())
         else:
             going = False
             rest.append(line)
         before = line.strip() or before
-    while len(rest) > 1 and (
-        not rest[-1].strip() or (_ANY_TRAILER.match(rest[-1]) and not markers.trailer(rest[-1]))
-    ):
+    while len(rest) > 1 and (not rest[-1].strip() or _others_trailer(rest[-1])):
         rest.pop()
     return [(kind, "\n".join(lines)) for kind, lines in marked], "\n".join(rest).strip()
+
+
+def _broken(before: str, line: str) -> bool:
+    """Whether a line may go on with the one before it."""
+    return len(before) >= _WRAPPED and not _ANY_TRAILER.match(line)
+
+
+def _others_trailer(line: str) -> bool:
+    return bool(_ANY_TRAILER.match(line)) and not markers.trailer(line)
 
 
 def _marked(line: str) -> tuple[str, str] | None:
@@ -339,8 +280,6 @@ def _marked(line: str) -> tuple[str, str] | None:
     if found is not None:
         return found[:2] if found[2] else None
     own = _TRAILER.match(line)
-    return (
-        (_ONLY_HERE[own[1].lower()], own[2].strip())
-        if own and markers.claims(own[2], rule=own[1].lower() == "rejected")
-        else None
-    )
+    if not own or not markers.claims(own[2], rule=own[1].lower() == "rejected"):
+        return None
+    return _ONLY_HERE[own[1].lower()], own[2].strip()

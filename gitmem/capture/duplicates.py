@@ -1,7 +1,7 @@
 """Whether a text that capture would keep is known already: as a memory, a suggestion, a forgotten
 memory, or a text of the same run. And which memory a new decision takes the place of.
 
-Words decide (`graph/similarity`); vectors only choose the memories to compare with.
+Words decide (`memory/similarity`); vectors only choose the memories to compare with.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
     def read(cache: Cache) -> dict[str, str]:
         found = dict(select_in(cache, "SELECT source, id FROM memory WHERE source IN", asked))
-        for s in suggestions.stored(cache).values():
-            if s.text("source") in asked:
-                found[s.text("source")] = s.id
-        return found
+        suggested = {s.text("source"): s.id for s in suggestions.stored(cache).values()}
+        return {**found, **{source: suggested[source] for source in asked if source in suggested}}
 
     return store.with_cache(read)[0] if asked else {}
 
@@ -54,7 +52,7 @@ class Known:
 
     def __init__(self, store: Store, texts: list[str]) -> None:
         def read(cache: Cache) -> list[list[tuple[float, dict[str, Any]]]]:
-            # By the text alone: the title may be a model's.
+            # By the text alone: the title may be another.
             rows = cache.db.execute(
                 "SELECT l.raw FROM memory m JOIN line l ON l.n = m.line"
                 f" WHERE m.status = {FORGOTTEN} ORDER BY m.row DESC LIMIT {_FORGOTTEN_TEXTS}"
@@ -90,19 +88,16 @@ class Known:
             return Comparison(reason="it was said twice")
         replaces = ""
         if type in similarity.STANDING:
-            replaces = self._replaced_memory(text)
+            for near, data in self._nearest[text]:
+                standing = data.get("type") in similarity.STANDING
+                if standing and similarity.changes(text, str(data["body"]), near):
+                    replaces = str(data["id"])
+                    break
             if not replaces and any(self._changes(text, *other) for other in recent):
                 return Comparison(waits=True)
         self._new.append((text, type))
         self._new_normal.add(normal)
         return Comparison(replaces=replaces)
-
-    def _replaced_memory(self, text: str) -> str:
-        for near, data in self._nearest[text]:
-            standing = data.get("type") in similarity.STANDING
-            if standing and similarity.changes(text, str(data["body"]), near):
-                return str(data["id"])
-        return ""
 
     def _changes(self, text: str, other: str, type: str) -> bool:
         """Whether a text changes one that was said before it in the same run."""

@@ -42,14 +42,8 @@ _TRACE = re.compile(
     re.MULTILINE,
 )
 
-_GROUPS = (
-    word_lists.LASTING,
-    word_lists.DUTY,
-    word_lists.REASON,
-    word_lists.CHOICE,
-    word_lists.FINDING,
-)
-
+_MARKS = (word_lists.LASTING, word_lists.DUTY, word_lists.REASON)
+_GROUPS = (*_MARKS, word_lists.CHOICE, word_lists.FINDING)
 LENGTHS = (4, 8, 14, 22, 34, 50, 75, 110, 160, 240)
 NUMBERS = 107
 
@@ -69,14 +63,8 @@ def prose(text: str) -> tuple[str, list[float]]:
     plain, links = _URL.subn(" urlx ", plain)
     plain, ticks = _INLINE.subn(" codex ", plain)
     plain, paths = _PATH.subn(" pathx ", plain)
-    return plain, [
-        fenced,
-        max(0.0, narrated),
-        min(traces, 8) / 8,
-        min(links, 4) / 4,
-        min(ticks, 12) / 12,
-        min(paths, 8) / 8,
-    ]
+    counts = ((traces, 8), (links, 4), (ticks, 12), (paths, 8))
+    return plain, [fenced, max(0.0, narrated), *[min(n, most) / most for n, most in counts]]
 
 
 def features(role: str, text: str) -> tuple[list[int], list[float], str]:
@@ -93,30 +81,19 @@ def features(role: str, text: str) -> tuple[list[int], list[float], str]:
     count = len(flat)
     if count > MAX_WORDS:
         flat = flat[: MAX_WORDS // 2] + flat[-MAX_WORDS // 2 :]
-    seen: dict[str, None] = dict.fromkeys(flat)
-    grams = dict.fromkeys(seen)
-    grams.update(dict.fromkeys([who + ":" + w for w in seen]))
-    grams.update(dict.fromkeys([a + " " + b for a, b in pairwise(flat)]))
-    grams.update(
-        dict.fromkeys(
-            [a + " " + b + " " + c for a, b, c in zip(flat, flat[1:], flat[2:], strict=False)]
-        )
-    )
-    grams.update(
-        dict.fromkeys(
-            [
-                "4" + w[i : i + 4]
-                for w in (" " + v + " " for v in seen if len(v) > 3)
-                for i in range(len(w) - 3)
-            ]
-        )
-    )
+    seen = set(flat)
+    padded = [f" {word} " for word in seen if len(word) > 3]
+    grams = {
+        *seen,
+        *[f"{who}:{word}" for word in seen],
+        *[f"{a} {b}" for a, b in pairwise(flat)],
+        *[f"{a} {b} {c}" for a, b, c in zip(flat, flat[1:], flat[2:], strict=False)],
+        *["4" + word[i : i + 4] for word in padded for i in range(len(word) - 3)],
+        *[f"^{' '.join(words[:n])}" for words in tokens for n in (1, 2)],
+        *["$" + word for words in tokens[-1:] for word in words[-8:]],
+    }
     for i, words in enumerate(tokens[:3]):
-        grams.update(dict.fromkeys([f"{who}^{i}{' '.join(words[:n])}" for n in (1, 2, 3)]))
-    for words in tokens:
-        grams.update(dict.fromkeys([f"^{' '.join(words[:n])}" for n in (1, 2)]))
-    if tokens:
-        grams.update(dict.fromkeys(["$" + w for w in tokens[-1][-8:]]))
+        grams.update([f"{who}^{i}{' '.join(words[:n])}" for n in (1, 2, 3)])
     hashed = sorted({crc32(g.encode("utf-8", "replace")) % HASHED for g in grams})
     return hashed, _numbers(role, text, sentences, tokens, count, shares), plain
 
@@ -131,49 +108,32 @@ def _numbers(
 ) -> list[float]:
     user = role == "user"
     n = len(tokens) or 1
-    asked = [
-        i
-        for i, words in enumerate(tokens)
-        if "?" in words[-2:] or (words[0] in word_lists.QUESTION_OPENERS and words[-1:] != ["!"])
-    ]
-    orders = [
-        i
-        for i, words in enumerate(tokens)
-        if words[0] in word_lists.ORDER_VERBS
-        or words[:1] == ["please"]
-        or (words[0] in word_lists.REQUEST_OPENERS and words[1:2] == ["you"])
-    ]
-    past = sum(any(len(w) > 4 and w.endswith("ed") for w in words) for words in tokens)
-    held = [sum(any(w in group for w in words) for words in tokens) for group in _GROUPS]
+    asked = [i for i, words in enumerate(tokens) if _asks(words)]
+    orders = [i for i, words in enumerate(tokens) if _orders(words)]
     said = [
         i for i in range(len(tokens)) if i not in asked and i not in orders and len(tokens[i]) > 3
     ]
-    mine = sum(any(w in word_lists.FIRST_PERSON for w in words[:3]) for words in tokens)
+    past = sum(any(len(w) > 4 and w.endswith("ed") for w in words) for words in tokens)
+    held = [sum(not group.isdisjoint(words) for words in tokens) for group in _GROUPS]
+    mine = sum(not word_lists.FIRST_PERSON.isdisjoint(words[:3]) for words in tokens)
     lines = text.split("\n")
-    listed = sum(
-        line.lstrip()[:2] in ("- ", "* ", "• ") or line.lstrip()[:2].rstrip(".)").isdigit()
-        for line in lines
-    )
-    letters = sum(c.isalpha() for c in text[:MAX_CHARS])
-    upper = sum(c.isupper() for c in text[:MAX_CHARS])
-    wide = sum(ord(c) > 0x2E80 for c in text[:MAX_CHARS])
-    size = len(text[:MAX_CHARS]) or 1
+    starts = [line.lstrip()[:2] for line in lines]
+    listed = sum(s in ("- ", "* ", "• ") or s.rstrip(".)").isdigit() for s in starts)
+    read = text[:MAX_CHARS]
+    size = len(read) or 1
+    letters = sum(c.isalpha() for c in read)
+    upper = sum(c.isupper() for c in read)
+    wide = sum(ord(c) > 0x2E80 for c in read)
+    kinds = (asked, orders, said)
     base = [
         log2(1 + count) / 10,
         sqrt(count) / 20,
         min(n, 20) / 20,
         log2(1 + len(text)) / 12,
-        len(asked) / n,
-        len(orders) / n,
-        len(said) / n,
-        min(len(asked), 4) / 4,
-        min(len(orders), 4) / 4,
-        min(len(said), 6) / 6,
-        float(0 in asked),
-        float(0 in orders),
-        float(len(tokens) - 1 in asked),
-        float(len(asked) == len(tokens) > 0),
-        float(not said),
+        *[len(found) / n for found in kinds],
+        *[min(len(found), most) / most for found, most in zip(kinds, (4, 4, 6), strict=True)],
+        *map(float, (0 in asked, 0 in orders, len(tokens) - 1 in asked)),
+        *map(float, (len(asked) == len(tokens) > 0, not said)),
         past / n,
         min(past, 4) / 4,
         mine / n,
@@ -190,10 +150,16 @@ def _numbers(
         min(max(map(len, tokens), default=0), 120) / 60,
         min(count / n, 60) / 30,
     ]
-    bins = [float(count >= edge) for edge in LENGTHS]
-    both = [*base, *bins]
-    return [
-        float(user),
-        *both,
-        *(both if user else [0.0] * len(both)),
-    ]  # what a form says of a user's turn it need not say of an assistant's
+    both = [*base, *[float(count >= edge) for edge in LENGTHS]]
+    # What a form says of a user's turn it need not say of an assistant's.
+    return [float(user), *both, *(both if user else [0.0] * len(both))]
+
+
+def _asks(words: list[str]) -> bool:
+    opens = words[0] in word_lists.QUESTION_OPENERS and words[-1] != "!"
+    return opens or "?" in words[-2:]
+
+
+def _orders(words: list[str]) -> bool:
+    request = words[0] in word_lists.REQUEST_OPENERS and words[1:2] == ["you"]
+    return request or words[0] in word_lists.ORDER_VERBS or words[0] == "please"

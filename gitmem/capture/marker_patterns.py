@@ -1,43 +1,38 @@
 """The patterns by which `markers` reads a turn: what a marker is, and what makes one doubtful.
 
-Each has its reason above it. Most are matched at the start of a sentence or of the text behind a
-marker, without regard to case. A change here is measured by `tests/test_signals_exact.py` and
-`tools/eval_capture.py`.
+Most are matched at the start of a sentence or of the text behind a marker, without regard to case.
+A change here is measured by `tests/test_signals_exact.py` and `tools/eval_capture.py`.
 """
 
 from __future__ import annotations
 
 import re
 
-# Word at the start of a line -> type, which may be one that the model never gives.
-TRAILERS = {
-    word: type
-    for type, words in (
-        ("decision", ("decision", "decided", "adr")),
-        (
-            "learning",
-            (
-                *("learned", "learning", "learnt", "lesson", "lesson learned", "til"),
-                "note to self",
-            ),
-        ),
-        ("gotcha", ("gotcha", "pitfall", "caveat")),
-        ("convention", ("convention", "rule")),
-        ("preference", ("preference",)),
-        ("blocker", ("blocker", "blocked", "blocked by")),
-        ("bugfix", ("root cause", "bugfix")),
-        ("progress", ("progress", "milestone")),
-        ("dead-end", ("dead end",)),
-        ("finding", ("finding",)),
-    )
-    for word in words
+
+def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE | flags)
+
+
+# Words at the start of a line -> type, which may be one that the model never gives.
+_TRAILERS = {
+    "decision, decided, adr": "decision",
+    "learned, learning, learnt, lesson, lesson learned, til, note to self": "learning",
+    "gotcha, pitfall, caveat": "gotcha",
+    "convention, rule": "convention",
+    "preference": "preference",
+    "blocker, blocked, blocked by": "blocker",
+    "root cause, bugfix": "bugfix",
+    "progress, milestone": "progress",
+    "dead end": "dead-end",
+    "finding": "finding",
 }
+TRAILERS = {word: type for words, type in _TRAILERS.items() for word in words.split(", ")}
 # `Decision: …`, also as **Decision**: …
-TRAILER = re.compile(
-    r"[\s*_-]*("
-    + "|".join(sorted((w.replace(" ", "[ -]") for w in TRAILERS), key=len, reverse=True))
-    + r")s?\s?(?:\*\*|__)?\s?[:：]\s?(?:\*\*|__)?\s?(?=\S)(.*)",
-    re.IGNORECASE | re.DOTALL,
+_LONGEST_FIRST = sorted((w.replace(" ", "[ -]") for w in TRAILERS), key=len, reverse=True)
+TRAILER = pattern(
+    rf"[\s*_-]*({'|'.join(_LONGEST_FIRST)})"
+    r"s?\s?(?:\*\*|__)?\s?[:：]\s?(?:\*\*|__)?\s?(?=\S)(.*)",
+    re.DOTALL,
 )
 # Words that may stand before a marker.
 LEAD = (
@@ -45,220 +40,199 @@ LEAD = (
     r" |now[, ]+|but |yes[, ]+|no[, ]+|just |thanks[, ]+)*"
 )
 # `Remember this: …` and the like.
-COLON = re.compile(
-    LEAD
-    + r"(?:remember[ \-]?(?:this|that|the following|it)?|(?:make|take) a note of this|memo|store"
-    r" this (?:as|in) (?:a )?memory|for future reference|note (?:to self|for later|for the"
-    r" future))\s?[:：]\s?",
-    re.IGNORECASE,
+COLON = pattern(
+    LEAD + r"(?:remember[ \-]?(?:this|that|the following|it)?|(?:make|take) a note of this|memo|"
+    r"store this (?:as|in) (?:a )?memory|for future reference|note (?:to self|for later|"
+    r"for the future))\s?[:：]\s?"
 )
 # `#remember …`, `note to self, …`.
-PHRASE = re.compile(
-    LEAD
-    + r"(?:[#/]remember\b[:,]?|for future reference,|note (?:to self|for later|for the future|for"
-    r" future reference)\s?[,–—-])\s*",
-    re.IGNORECASE,
+PHRASE = pattern(
+    LEAD + r"(?:[#/]remember\b[:,]?|for future reference,|note (?:to self|for later|for the future|"
+    r"for future reference)\s?[,–—-])\s*"
 )
 # `Remember that …`: what follows has to be a clause.
-THAT = re.compile(
-    LEAD
-    + r"(?:(?:always )?remember that|remember the fact that|we (?:must|should|need to) remember"
-    r" that|(?:make|take) a note that|don'?t (?:ever )?forget that)\s+",
-    re.IGNORECASE,
+THAT = pattern(
+    LEAD + r"(?:(?:always )?remember that|remember the fact that|we (?:must|should|"
+    r"need to) remember that|(?:make|take) a note that|don'?t (?:ever )?forget that)\s+"
 )
 # `From now on …`: what follows has to be a rule.
-LASTING = re.compile(
-    LEAD
-    + r"(?P<when>from (?:now|here|this point|today) on(?:wards?)?|going forward|henceforth|as a"
-    r" (?:general )?rule|in (?:the )?future)\b[, ]+(?=\S+ \S+)",
-    re.IGNORECASE,
+LASTING = pattern(
+    LEAD + r"(?P<when>from (?:now|here|this point|today) on(?:wards?)?|going forward|henceforth|"
+    r"as a (?:general )?rule|in (?:the )?future)\b[, ]+(?=\S+ \S+)"
 )
 
 # One thing to do now, not a rule. Only as orders: at the start of a clause.
-ONCE = (
-    r"(?:add|adjust|analy[sz]e|append|apply|bring|build|change|check|clean|close|commit|continue|convert|copy|create|debug|delete|describe|edit|explain|extract|find|fix|generate|give|go|help|implement|"
-    r"improve|insert|install|investigate|look|make|merge|migrate|modify|move|open|paste|print|proceed|push|put|read|redo|refactor|remove|rename|replace|rerun|restart|retry|revert|review|rewrite|run|"
-    r"save|search|see|send|set|show|start|stop|summari[sz]e|take|tell|test|translate|try|undo|update|upload|verify|work|write)"
-)
+_ORDERS = """
+add adjust analy[sz]e append apply bring build change check clean close commit continue convert copy
+create debug delete describe edit explain extract find fix generate give go help implement improve
+insert install investigate look make merge migrate modify move open paste print proceed push put
+read redo refactor remove rename replace rerun restart retry revert review rewrite run save search
+see send set show start stop summari[sz]e take tell test translate try undo update upload verify
+work write
+"""
+ONCE = f"(?:{'|'.join(_ORDERS.split())})"
 # The text is an order: begins with a verb of ONCE.
-ORDERED = re.compile(
+ORDERED = pattern(
     r"(?:please |now |then |also |just |first |so |and |ok(?:ay)?[, ]+)*"
     + ONCE
-    + r"\b(?! (?:up|is|are|was|were)\b)",
-    re.IGNORECASE,
+    + r"\b(?! (?:up|is|are|was|were)\b)"
 )
 # Ends in an order about something near: `…, then fix it`.
-THEN = re.compile(
+THEN = pattern(
     r"(?:[,;.–—]|\s-)\s{0,3}(?:and |then |so |but ){0,3}(?:please |now |just |then ){0,3}"
     + ONCE
-    + r"\s+(?:it|this|that|them|these|those|the|me|to|there|back|again|a|an)\b"
-    r"|\b(?:and|then|so)\s{1,3}(?:please |now |just |then ){0,3}"
+    + r"\s+(?:it|this|that|them|these|those|the|me|to|there|back|again|a|an)\b|\b(?:and|then|"
+    r"so)\s{1,3}(?:please |now |just |then ){0,3}"
     + ONCE
-    + r"\s+(?:it|this|that|them|me|there|back|again|the)\b"
-    r"|,\s{0,3}\w{1,30} one\s{0,3}$|[,;]\s{0,3}(?:then |and ){0,3}do"
-    r" (?:it|this|that|the)\b|[,;]\s{0,3}(?:and |so |but ){0,3}(?:can|could|would|will)"
-    r" you\b|\b(?:now|right away|asap) please\b|,\s{0,3}please\b",
-    re.IGNORECASE,
+    + r"\s+(?:it|this|that|them|me|there|back|again|the)\b|,\s{0,3}\w{1,30} one\s{0,3}$|"
+    r"[,;]\s{0,3}(?:then |and ){0,3}do (?:it|this|that|the)\b|[,;]\s{0,3}(?:and |so |"
+    r"but ){0,3}(?:can|could|would|will) you\b|\b(?:now|right away|asap) please\b|"
+    r",\s{0,3}please\b"
 )
 # Says when to do it: an errand, not a rule.
-ERRAND = re.compile(
-    r"\b(?:first|now|today|tomorrow|asap|next|please|immediately|right away|this morning|this"
-    r" afternoon)\b",
-    re.IGNORECASE,
+ERRAND = pattern(
+    r"\b(?:first|now|today|tomorrow|asap|next|please|immediately|right away|this morning|"
+    r"this afternoon)\b"
 )
 # A question, also without a question mark.
-ASKS = re.compile(
-    r"(?:and |so |but )?(?:(?:what|why|how|when|where|who|which)(?:'s| \w+)?"
-    r" (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|the|we|you|i)\b|(?:what|why|how|who|which)(?:'s)?\b(?=.*"  # noqa: E501
-    r" (?:is|are|do|does|did|was|were)\b)|"
-    r"(?:where|when)"
-    r" (?:is|are|do|does|did|was|were|can|should)\b|(?:can|could|would|should|shall|does|did|is|are|was|were|will|have|has|am|do"  # noqa: E501
-    r" (?:we|you|i|they)|any)\b)",
-    re.IGNORECASE,
+ASKS = pattern(
+    r"(?:and |so |but )?(?:(?:what|why|how|when|where|who|which)(?:'s| \w+)? (?:is|are|was|"
+    r"were|do|does|did|can|could|should|would|will|has|have|the|we|you|i)\b|(?:what|why|how|"
+    r"who|which)(?:'s)?\b(?=.* (?:is|are|do|does|did|was|were)\b)|(?:where|when) (?:is|are|do|"
+    r"does|did|was|were|can|should)\b|(?:can|could|would|should|shall|does|did|is|are|was|were|"
+    r"will|have|has|am|do (?:we|you|i|they)|any)\b)"
 )
 # A hypothesis.
-SUPPOSES = re.compile(
-    r"(?:what if|suppos\w+|imagine|assum\w+|maybe|perhaps|let'?s say|hypothetically|would it|we"
-    r" (?:could|might)|i (?:think|guess) we"
-    r" (?:could|might)|possibly)\b|if\b.*\b(?:would|could|might)\b",
-    re.IGNORECASE,
+SUPPOSES = pattern(
+    r"(?:what if|suppos\w+|imagine|assum\w+|maybe|perhaps|let'?s say|hypothetically|would it|"
+    r"we (?:could|might)|i (?:think|guess) we (?:could|might)|possibly)\b|if\b.*\b(?:would|"
+    r"could|might)\b"
 )
 # A placeholder of a template.
-BLANK = re.compile(
-    r"[\W_]*(?:(?:tbd|todo|n/a|lorem ipsum|true|false|null|undefined|xxx+|quoted|fill in|to be"
-    r" (?:done|decided|defined|filled))\b|(?:none|nothing|pending|no|yes|your|describe|insert)\b(?!(?:"  # noqa: E501
-    r" \w+,| \w+ \w+ \w+))"
-    r"|(?:(?:one|an?|two|three|\d+|\d+-\d+) (?:short |brief |full"
-    r" )?(?:sentences?|paragraphs?|words?|lines?|lists?|bullets?|bullet"
-    r" points?)\b))|<[^>]*>?|\[[^\]]*\]|\$?\{|\.{2,}|…|%\w",
-    re.IGNORECASE,
+BLANK = pattern(
+    r"[\W_]*(?:(?:tbd|todo|n/a|lorem ipsum|true|false|null|undefined|xxx+|quoted|fill in|"
+    r"to be (?:done|decided|defined|filled))\b|(?:none|nothing|pending|no|yes|your|describe|"
+    r"insert)\b(?!(?: \w+,| \w+ \w+ \w+))|(?:(?:one|an?|two|three|\d+|\d+-\d+) (?:short |"
+    r"brief |full )?(?:sentences?|paragraphs?|words?|lines?|lists?|bullets?|"
+    r"bullet points?)\b))|<[^>]*>?|\[[^\]]*\]|\$?\{|\.{2,}|…|%\w"
 )
 # Points at something else, and says nothing of its own: "see above", "go with B", "set it to dark".
-POINTS = re.compile(
-    r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|go with"
-    r" (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |just )?(?:the"
-    r" )?same\b|(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet"
-    r" )?(?:known|clear|sure|decided))\b|"
-    r"(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|\w+ing\b)\w+"
-    r" (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w",
-    re.IGNORECASE,
+POINTS = pattern(
+    r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|"
+    r"go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |"
+    r"just )?(?:the )?same\b|(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet )?(?:known|"
+    r"clear|sure|decided))\b|(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|"
+    r"\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w"
 )
 # A placeholder anywhere in the text.
-LOOSE = re.compile(r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b", re.IGNORECASE)
+LOOSE = pattern(r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b")
 # Talk about the work at hand: thanks, reproach, drafts.
-COMPLAINT = re.compile(
-    r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s"
-    r" (?:discuss|talk|see|wait|decide|think|do|try)\b|your"
-    r" (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|ade|ot)\b|this \w+ for\b|i"
-    r" (?:already |also )?(?:asked|told|said|want|wanted|need|have to|was|mentioned|gave)\b|you"
-    r" (?:still |also |already )*(?:need|have|must|should|were|are|said|promised|did|forgot|can)\b|"
-    r"we (?:still |also |really )*(?:need|have) to\b|there (?:is|are)"
-    r" still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |only )?(?:an?"
-    r" )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))",
-    re.IGNORECASE,
+COMPLAINT = pattern(
+    r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|"
+    r"decide|think|do|try)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|"
+    r"ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|said|want|wanted|need|"
+    r"have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|"
+    r"were|are|said|promised|did|forgot|can)\b|we (?:still |also |really )*(?:need|have) to\b|"
+    r"there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |"
+    r"only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))"
 )
 # `Don't … yet`: holds for now only.
-NOT_YET = re.compile(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b", re.IGNORECASE)
+NOT_YET = pattern(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b")
 # `Ask Anna …`: an errand.
-ASK_SOMEBODY = re.compile(r"(?:ask|call|e-?mail|remind|tell|write to) \w+", re.IGNORECASE)
+ASK_SOMEBODY = pattern(r"(?:ask|call|e-?mail|remind|tell|write to) \w+")
 # Refers to this conversation: an attachment, the next message.
-JUST_NOW = re.compile(
-    r"\b(?:(?:task|step|item|question) \d+|i (?:just |have |already"
-    r" )*(?:uploaded|sent|gave|pasted|attached|say|mentioned)|(?:my|the|your) next"
-    r" (?:message|prompt|question|turn|request|answer|reply)s?|attached|above|below)\b",
-    re.IGNORECASE,
+JUST_NOW = pattern(
+    r"\b(?:(?:task|step|item|question) \d+|i (?:just |have |already )*(?:uploaded|sent|gave|"
+    r"pasted|attached|say|mentioned)|(?:my|the|your) next (?:message|prompt|question|turn|"
+    r"request|answer|reply)s?|attached|above|below)\b"
 )
 # Something of the day: a meeting, `right now`.
-PASSING = re.compile(
-    r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this"
-    r" time|tomorrow|tonight|today|in a hurry|right now|at the"
-    r" moment|(?:meeting|call|lunch|appointment|stand-?up) .{0,30}\bin (?:an?|\w+)"
-    r" (?:minutes?|hours?)|for this (?:one|task|step|session|branch|page)|(?:one|thing) i mean|on"
-    r" (?:mon|tues|wednes|thurs|fri|satur|sun)day,)\b",
-    re.IGNORECASE,
+PASSING = pattern(
+    r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|"
+    r"tomorrow|tonight|today|in a hurry|right now|at the moment|(?:meeting|call|lunch|"
+    r"appointment|stand-?up) .{0,30}\bin (?:an?|\w+) (?:minutes?|hours?)|for this (?:one|task|"
+    r"step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|"
+    r"sun)day,)\b"
 )
 # What follows "remember that" where it opens a clause: "that the …" can be no "that bug".
-SUBJECT = re.compile(
-    r"(?:the|our|your|my|his|her|their|its|this|these|those|we|i|you|they|it|he|she|there|an?|all|every|each|no|any|both|some|most|nobody|everyone|everybody|only|in|on|at|for|when|whenever|after|before|during|"
-    r"once|since|while|with|without|never|always|by|as|one|two|three|even|if)\b",
-    re.IGNORECASE,
+SUBJECT = pattern(
+    r"(?:the|our|your|my|his|her|their|its|this|these|those|we|i|you|they|it|he|she|there|an?|"
+    r"all|every|each|no|any|both|some|most|nobody|everyone|everybody|only|in|on|at|for|when|"
+    r"whenever|after|before|during|once|since|while|with|without|never|always|by|as|one|two|"
+    r"three|even|if)\b"
 )
 
 # `Always …`, `use …`: a rule.
-RULE = re.compile(
-    r"(?:please |you (?:must |should )?|we (?:must |should |will )?)?(?:always|never|only|don'?t|do"
-    r" not|no(?: more)?|use|avoid|prefer|make sure|ensure|keep|treat|stick to|follow|nobody|no"
-    r" one|everyone|everybody|all|every|each|any)\b"
-    r"(?! (?:it|this|that|these|those|them|option|variant|number|\w+ing)\b)",
-    re.IGNORECASE,
+RULE = pattern(
+    r"(?:please |you (?:must |should )?|we (?:must |should |will )?)?(?:always|never|only|"
+    r"don'?t|do not|no(?: more)?|use|avoid|prefer|make sure|ensure|keep|treat|stick to|follow|"
+    r"nobody|no one|everyone|everybody|all|every|each|any)\b(?! (?:it|this|that|these|those|"
+    r"them|option|variant|number|\w+ing)\b)"
 )
 # How to do something each time: `answer …`, `commit …`.
-HABIT = re.compile(
-    r"(?:please"
-    r" )?(?:answer|ask|call|cite|commit|deploy|document|explain|format|include|indent|label|leave|log|name|quote|reply|respond|return|sign|skip|speak|squash|store|tag|talk|wrap|write)\b(?!"  # noqa: E501
-    r" (?:it|this|that|these|those|them)\b)",
-    re.IGNORECASE,
+HABIT = pattern(
+    r"(?:please )?(?:answer|ask|call|cite|commit|deploy|document|explain|format|include|indent|"
+    r"label|leave|log|name|quote|reply|respond|return|sign|skip|speak|squash|store|tag|talk|"
+    r"wrap|write)\b(?! (?:it|this|that|these|those|them)\b)"
 )
 # `We must …`: a rule where it goes on to say what.
-DUTY = re.compile(
-    r"(?:we|you|the team) (?:must|should|shall|may only|may not|has to|have to|needs?"
-    r" to|cannot|can't|always|never|only|use|uses|prefer|avoid|require|requires|don'?t|do"
-    r" not|doesn'?t|won't|will (?:not|always|never|only|use))\b",
-    re.IGNORECASE,
+DUTY = pattern(
+    r"(?:we|you|the team) (?:must|should|shall|may only|may not|has to|have to|needs? to|"
+    r"cannot|can't|always|never|only|use|uses|prefer|avoid|require|requires|don'?t|do not|"
+    r"doesn'?t|won't|will (?:not|always|never|only|use))\b"
 )
 # Holds for every case.
-GENERAL = re.compile(
-    r"\b(?:every|each|all|any|always|never|whenever|before|instead|only|by default|per|without)\b",
-    re.IGNORECASE,
+GENERAL = pattern(
+    r"\b(?:every|each|all|any|always|never|whenever|before|instead|only|by default|per|"
+    r"without)\b"
 )
 # `Let's …`, `I'll …`: a plan, not a rule.
-PLAN = re.compile(
-    r"(?:please )?(?:let'?s|let us|i'?ll|i'?m|i|it|it'?s|this|that|that'?s|we'?ll|we'?re|we are|we"
-    r" can|what|there)\b",
-    re.IGNORECASE,
+PLAN = pattern(
+    r"(?:please )?(?:let'?s|let us|i'?ll|i'?m|i|it|it'?s|this|that|that'?s|we'?ll|we'?re|"
+    r"we are|we can|what|there)\b"
 )
 # `Look at`, `focus on`: where to work next.
-ABOUT = re.compile(
-    r"\b(?:look|looking|focus|focusing|work|working|continue|start|starting|go|going|move|moving|try)\b(?:"
-    r" (?:at|on|with|to|into))?",
-    re.IGNORECASE,
+ABOUT = pattern(
+    r"\b(?:look|looking|focus|focusing|work|working|continue|start|starting|go|going|move|"
+    r"moving|try)\b(?: (?:at|on|with|to|into))?"
 )
 
 # Another sentence that asks or orders something about a text: then the marker may be that text.
-TEXTUAL = re.compile(
-    r"\b(?:this|these|that|those|below|above|following|it|them|templates?|formats?|headings?|sections?|examples?|says?|said|reads?|wrote|prints?|printed|output|logs?|pasted?|lines?|texts?|typos?|sentences?|paragraphs?|messages?|"
-    r"notes?|entr(?:y|ies)|readme|changelog|adrs?|comments?|tables?|files?|docs?|documents?|translat\w+|like|parts|tickets?|issues?|words|marker|trailers?|stor(?:y|ies)|poems?|songs?|novels?|chapters?|essays?|jokes?|tales?|fiction|dialogues?|lyrics)\b",
-    re.IGNORECASE,
+TEXTUAL = pattern(
+    r"\b(?:this|these|that|those|below|above|following|it|them|templates?|formats?|headings?|"
+    r"sections?|examples?|says?|said|reads?|wrote|prints?|printed|output|logs?|pasted?|lines?|"
+    r"texts?|typos?|sentences?|paragraphs?|messages?|notes?|entr(?:y|ies)|readme|changelog|"
+    r"adrs?|comments?|tables?|files?|docs?|documents?|translat\w+|like|parts|tickets?|issues?|"
+    r"words|marker|trailers?|stor(?:y|ies)|poems?|songs?|novels?|chapters?|essays?|jokes?|"
+    r"tales?|fiction|dialogues?|lyrics)\b"
 )
 # Orders something about a text: `shorten`, `translate`.
-WORKS_ON = re.compile(
-    r"(?:please |now |and |then"
-    r" )*(?:answer|compare|condense|count|draft|draw|expand|format|implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|turn|use)\b",  # noqa: E501
-    re.IGNORECASE,
+WORKS_ON = pattern(
+    r"(?:please |now |and |then )*(?:answer|compare|condense|count|draft|draw|expand|format|"
+    r"implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|"
+    r"turn|use)\b"
 )
 # Leads to somebody's words: `the log says`.
-SAYS = re.compile(
-    r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told"
-    r" me|replied|answered)[\s:,.]*$",
-    re.IGNORECASE,
+SAYS = pattern(
+    r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told me|"
+    r"replied|answered)[\s:,.]*$"
 )
 # Takes back, in another sentence, what the marker says.
-TAKES_BACK = re.compile(
-    r"(?:just |only )?(?:kidding|joking)\b|jk\b|scratch (?:that|this)\b|never ?mind\b|(?:please"
-    r" )?(?:ignore|disregard|forget) (?:it|this|that|the above|what i (?:just )?said)\b|i(?:'m| am|"
-    r" was) (?:just|only) (?:testing|joking|kidding)\b|"
-    r"(?:this|that|it) (?:is|was) (?:just |only )?a (?:test|joke)\b",
-    re.IGNORECASE,
+TAKES_BACK = pattern(
+    r"(?:just |only )?(?:kidding|joking)\b|jk\b|scratch (?:that|this)\b|never ?mind\b|"
+    r"(?:please )?(?:ignore|disregard|forget) (?:it|this|that|the above|"
+    r"what i (?:just )?said)\b|i(?:'m| am| was) (?:just|only) (?:testing|joking|kidding)\b|"
+    r"(?:this|that|it) (?:is|was) (?:just |only )?a (?:test|joke)\b"
 )
 # What "learned" and "root cause" name is told, not ordered; an order with a reason may be what was
 # learned.
 TOLD = frozenset(("learning", "bugfix"))
 # An order to make a thing, without a reason.
-MAKE = re.compile(
-    r"(?:please )?(?:write|create|implement|generate|build|add|make|fix|explain|describe)\b (?:me"
-    r" )?(?:a|an|the|some)\b(?!.*\b(?:or|otherwise|else|before|after|because|since|when|whenever|if|unless|until|so"  # noqa: E501
-    r" that|always|never)\b)",
-    re.IGNORECASE | re.DOTALL,
+MAKE = pattern(
+    r"(?:please )?(?:write|create|implement|generate|build|add|make|fix|explain|"
+    r"describe)\b (?:me )?(?:a|an|the|some)\b(?!.*\b(?:or|otherwise|else|before|after|because|"
+    r"since|when|whenever|if|unless|until|so that|always|never)\b)",
+    re.DOTALL,
 )
 # The beginning of an error message.
 LOG = re.compile(

@@ -17,14 +17,19 @@ from typing import NamedTuple
 
 from . import marker_patterns as patterns
 from . import word_lists
+from .marker_patterns import pattern
 
 LONGEST = 2_000  # characters of a turn; a longer one is a paste, whose markers may be others'
+_ORDER = pattern(
+    r"[\s,:]*(?:please |always |never |do not |don'?t |we (?:always|never)|"
+    r"i (?:always|never|prefer|like)|use |avoid |prefer |only )"
+)
+_ASKS_TO_WORK = pattern(rf"(?:please )?(?:fix|{patterns.ABOUT.pattern})\b")
+_ASKS_FOR_A_HABIT = pattern(rf"please (?!{patterns.ONCE}\b)")
 
 
 class Sentence(NamedTuple):
-    """One sentence of a turn: its words, its line, and whether nothing but an acknowledgement
-    stands before it there.
-    """
+    """One sentence of a turn, its line, and whether nothing but a nod stands before it there."""
 
     text: str
     line: int
@@ -35,26 +40,19 @@ def own(text: str) -> list[Sentence]:
     """What the author says in their own name: no code, no lines quoted with `>`, what stands in
     quotation marks as one word.
     """
-    plain = patterns.QUOTED.sub(
-        " quoted ",
-        patterns.FENCE.sub(lambda f: "\n" * (1 + f[0].count("\n")), text).replace("’", "'"),
-    )
+    plain = patterns.FENCE.sub(lambda f: "\n" * (1 + f[0].count("\n")), text).replace("’", "'")
+    plain = patterns.QUOTED.sub(" quoted ", plain)
     found: list[Sentence] = []
     for number, line in enumerate(plain.split("\n")):
         if line.lstrip().startswith(">"):
             continue
         nods = True
         for part in patterns.SENTENCE.split(line):
-            said = (
-                part.strip(" \t*•_-")
-                if part.lstrip()[:9].lower() == "#remember"
-                else part.strip(" \t*•_#-")
-            )
+            tag = part.lstrip()[:9].lower() == "#remember"
+            said = part.strip(" \t*•_-" if tag else " \t*•_#-")
             if said:
                 found.append(Sentence(said, number, nods))
-                nods = nods and all(
-                    w in word_lists.NODS for w in patterns.WORD.findall(said.lower())
-                )
+                nods = nods and word_lists.NODS.issuperset(patterns.WORD.findall(said.lower()))
     return found
 
 
@@ -64,55 +62,41 @@ def find(text: str) -> tuple[str, bool] | None:
     """
     sentences = own(text)
     found = [_marker(sentence) for sentence in sentences]
-    marked = [(sentence, m) for sentence, m in zip(sentences, found, strict=True) if m is not None]
+    marked = [(s.line, m) for s, m in zip(sentences, found, strict=True) if m is not None]
     if not marked:
         return None
-    if len(text) <= LONGEST and not any(
-        _discusses(sentence.text) for sentence, m in zip(sentences, found, strict=True) if m is None
-    ):
+    others = [s.text for s, m in zip(sentences, found, strict=True) if m is None]
+    if len(text) <= LONGEST and not any(map(_discusses, others)):
         lines = text.split("\n")
-        for sentence, m in marked:
-            if m[1] and plain(lines, sentence.line):
-                return m
+        for line, (type, sure) in marked:
+            if sure and _plain(lines, line):
+                return type, True
     return marked[0][1][0], False
 
 
 def trailer(line: str) -> tuple[str, str, bool] | None:
-    """(type, text, whether its word is sure and its text claims something) of a line that begins
-    like a trailer.
-    """
+    """(type, text, whether it is sure) of a line that begins like a trailer."""
     found = patterns.TRAILER.match(line)
     if found is None:
         return None
-    word = re.sub(r"[ -]+", " ", found[1].lower())
-    return (
-        patterns.TRAILERS[word],
-        found[2].strip(),
-        word not in word_lists.WEAK_TRAILERS
-        and claims(found[2], rule=True)
-        and not (patterns.TRAILERS[word] in patterns.TOLD and patterns.MAKE.match(found[2])),
-    )
+    word, text = re.sub(r"[ -]+", " ", found[1].lower()), found[2]
+    type = patterns.TRAILERS[word]
+    ordered = type in patterns.TOLD and patterns.MAKE.match(text)
+    sure = word not in word_lists.WEAK_TRAILERS and claims(text, rule=True) and not ordered
+    return type, text.strip(), sure
 
 
-def plain(lines: list[str], at: int) -> bool:
-    """Whether the line `at` is neither led to by another, nor part of a form or a log, nor code,
-    nor a heading.
-    """
+def _plain(lines: list[str], at: int) -> bool:
+    """Whether no line leads to this one, and it is no part of a form, a log, code or a heading."""
     line = lines[at]
     if line.startswith(("    ", "\t")) or re.match(r"\s*#+\s", line):
         return False
     before = next((b for b in reversed(lines[:at]) if b.strip()), "")
-    if (
-        before.rstrip(" *_").endswith((":", "："))
-        or patterns.SAYS.search(before)
-        or before.lstrip().startswith(("```", "~~~"))
-    ):
+    leads = before.rstrip(" *_").endswith((":", "：")) or patterns.SAYS.search(before)
+    if leads or before.lstrip().startswith(("```", "~~~")):
         return False
-    return not any(
-        _form(lines[i]) or patterns.LOG.match(lines[i])
-        for way in (range(at - 1, -1, -1), range(at + 1, len(lines)))
-        for i in _block(lines, way)
-    )
+    beside = [*_block(lines[:at][::-1]), *_block(lines[at + 1 :])]
+    return not any(_form(other) or patterns.LOG.match(other) for other in beside)
 
 
 def claims(text: str, rule: bool = False) -> bool:
@@ -121,24 +105,23 @@ def claims(text: str, rule: bool = False) -> bool:
     `rule`: orders may be meant to last ("Decision: move the queue").
     """
     said = text.strip().replace("’", "'")
-    words = patterns.WORD.findall(said)
-    if len([w for w in words if not w[0].isdigit()]) < (2 if rule else 3) or said.endswith("?"):
+    words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
+    if len(words) < (2 if rule else 3) or said.endswith("?"):
         return False
-    if (
-        patterns.BLANK.match(said)
-        or patterns.LOOSE.search(said)
-        or patterns.ASKS.match(said)
-        or patterns.SUPPOSES.match(said)
-        or patterns.COMPLAINT.match(said)
-        or patterns.POINTS.match(said)
-        or patterns.THEN.search(said)
-    ):
+    idle = (
+        patterns.BLANK,
+        patterns.ASKS,
+        patterns.SUPPOSES,
+        patterns.COMPLAINT,
+        patterns.POINTS,
+        patterns.NOT_YET,
+    )
+    if any(p.match(said) for p in idle) or patterns.LOOSE.search(said):
         return False
-    if (
-        (not rule and (said[:7].lower() == "please " or patterns.PASSING.search(said)))
-        or patterns.NOT_YET.match(said)
-        or (patterns.ASK_SOMEBODY.match(said) and (not rule or patterns.PASSING.search(said)))
-    ):
+    passing = patterns.PASSING.search(said)
+    if patterns.THEN.search(said) or (patterns.ASK_SOMEBODY.match(said) and (not rule or passing)):
+        return False
+    if not rule and (passing or said[:7].lower() == "please "):
         return False
     return not (patterns.ORDERED.match(said) and (not rule or patterns.ERRAND.search(said)))
 
@@ -147,34 +130,23 @@ def _marker(sentence: Sentence) -> tuple[str, bool] | None:
     text = sentence.text
     named = trailer(text)
     if named is not None:
-        if not claims(named[1], rule=True):
-            return None
-        return named[0], named[2] and sentence.first
+        type, said, sure = named
+        return (type, sure and sentence.first) if claims(said, rule=True) else None
     if text.endswith("?"):
         return None
     lasting = patterns.LASTING.match(text)
     if lasting:
-        return (
-            ("preference", True) if _lasts(lasting["when"].lower(), text[lasting.end() :]) else None
-        )
+        lasts = _lasts(lasting["when"].lower(), text[lasting.end() :])
+        return ("preference", True) if lasts else None
     found = patterns.COLON.match(text) or patterns.PHRASE.match(text)
     if found is None:
         found = patterns.THAT.match(text)
         if found is None or not _clause(text[found.end() :]):
             return None
     rest = text[found.end() :]
-    return (("preference" if _order(rest) else "learning"), True) if claims(rest) else None
-
-
-def _order(rest: str) -> bool:
-    return bool(
-        re.match(
-            r"[\s,:]*(?:please |always |never |do not |don'?t |we (?:always|never)|i"
-            r" (?:always|never|prefer|like)|use |avoid |prefer |only )",
-            rest,
-            re.IGNORECASE,
-        )
-    )
+    if not claims(rest):
+        return None
+    return "preference" if _ORDER.match(rest) else "learning", True
 
 
 def _clause(rest: str) -> bool:
@@ -196,66 +168,46 @@ def _clause(rest: str) -> bool:
 
 def _lasts(when: str, rest: str) -> bool:
     """Whether what follows "from now on" is a rule, not a plan or a description."""
-    if (
-        len(patterns.WORD.findall(rest)) < 3
-        or patterns.PLAN.match(rest)
-        or patterns.ASKS.match(rest)
-        or patterns.THEN.search(rest)
-        or patterns.SUPPOSES.match(rest)
-        or patterns.JUST_NOW.search(rest)
-    ):
+    if len(patterns.WORD.findall(rest)) < 3:
+        return False
+    if any(p.match(rest) for p in (patterns.PLAN, patterns.ASKS, patterns.SUPPOSES)):
+        return False
+    if patterns.THEN.search(rest) or patterns.JUST_NOW.search(rest):
         return False
     if patterns.RULE.match(rest):
         return True
-    if "future" in when or "rule" in when or "point" in when or "here" in when:
-        return bool(re.match(r"please (?!" + patterns.ONCE + r"\b)", rest, re.IGNORECASE))
+    if any(word in when for word in ("future", "rule", "point", "here")):
+        return bool(_ASKS_FOR_A_HABIT.match(rest))
     duty = patterns.DUTY.match(rest)
     if duty:
         return not patterns.ABOUT.match(rest[duty.end() :].lstrip())
     if patterns.HABIT.match(rest):
         return True
-    return (
-        bool(patterns.GENERAL.search(rest))
-        and not re.match(
-            r"(?:please )?(?:fix|" + patterns.ABOUT.pattern + r")\b", rest, re.IGNORECASE
-        )
-        and not patterns.ERRAND.search(rest)
-    )
+    errand = _ASKS_TO_WORK.match(rest) or patterns.ERRAND.search(rest)
+    return bool(patterns.GENERAL.search(rest)) and not errand
 
 
 def _discusses(text: str) -> bool:
-    """Whether a sentence asks or orders something about a text, for a marker beside it may be that
-    text, or takes back what is said.
-    """
+    """Whether a sentence works on a text, which a marker beside it may be, or takes it back."""
     if patterns.TAKES_BACK.match(text):
         return True
     asks = (
         text.endswith(("?", "：", ":"))
-        or patterns.WORKS_ON.match(text)
-        or patterns.ASKS.match(text)
-        or patterns.ORDERED.match(text)
+        or any(p.match(text) for p in (patterns.WORKS_ON, patterns.ASKS, patterns.ORDERED))
         or patterns.SAYS.search(text)
     )
     return bool(asks and patterns.TEXTUAL.search(text))
 
 
-def _block(lines: list[str], way: range) -> list[int]:
-    """The lines that stand next to one without a blank line between."""
-    found: list[int] = []
-    for i in way:
-        if not lines[i].strip() or len(found) == 6:
-            break
-        found.append(i)
-    return found
+def _block(lines: list[str]) -> list[str]:
+    """The first lines, without a blank line between."""
+    end = next((i for i, line in enumerate(lines[:6]) if not line.strip()), 6)
+    return lines[:end]
 
 
 def _form(line: str) -> bool:
     """Whether a line is `Key: value` and no trailer of ours."""
     key = patterns.KEY.match(line)
-    return bool(
-        key
-        and key[1].lower() not in patterns.REASONS
-        and not patterns.TRAILER.match(line)
-        and not patterns.COLON.match(line.strip(" *_-"))
-        and "remember" not in key[1].lower()
-    )
+    if not key or key[1].lower() in patterns.REASONS or "remember" in key[1].lower():
+        return False
+    return not (patterns.TRAILER.match(line) or patterns.COLON.match(line.strip(" *_-")))

@@ -28,14 +28,12 @@ class Bin(NamedTuple):
 
 def bins(pairs: Sequence[Pair]) -> list[Bin]:
     """The bins that something fell into, in order; 1.0 belongs to the last."""
-    members: dict[int, list[Pair]] = {}
-    for pair in pairs:
-        members.setdefault(min(int(pair[0] * _BINS), _BINS - 1), []).append(pair)
     out = []
-    for i, inside in sorted(members.items()):
-        n = len(inside)
-        mean, right = sum(p for p, _ in inside) / n, sum(r for _, r in inside) / n
-        out.append(Bin(i / _BINS, (i + 1) / _BINS, n, mean, right))
+    for i in range(_BINS):
+        inside = [(p, right) for p, right in pairs if min(int(p * _BINS), _BINS - 1) == i]
+        if n := len(inside):
+            mean, share = (sum(values) / n for values in zip(*inside, strict=True))
+            out.append(Bin(i / _BINS, (i + 1) / _BINS, n, mean, share))
     return out
 
 

@@ -9,50 +9,51 @@ suggestion, also if it was edited: `git mem purge` takes both.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..core import record
 from ..core.errors import MemError, Refused
 from ..core.record_fields import ENTRIES, FIELDS, LINE, LIST, SET, WORD
 from ..engine.filters import Filter
 from ..memory import memories, recall, remember, review_records, write_gate
+from ..memory.memories import SHORTEST
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
+from ..notes.notetree import is_hex
 from ..store import Store
 from . import suggestions
 from .suggestions import Suggestion
 
 SURE = 0.98  # confidence of what a person accepted
-_CHANGES = ("body", "title", "type", "tags")
 
 
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one suggestion.
 
     `known`: the text was a memory before. `replaced`: ids of memories whose place it took.
     """
 
-    __slots__ = ("known", "replaced", "scope", "status", "suggestion", "title")
-
-    def __init__(
-        self,
-        suggestion: Suggestion,
-        status: str,
-        title: str = "",
-        scope: str = "",
-        known: bool = False,
-        replaced: list[str] | None = None,
-    ) -> None:
-        self.suggestion = suggestion
-        self.status = status
-        self.title = title or suggestion.title
-        self.scope = scope
-        self.known = known
-        self.replaced = replaced or []
+    suggestion: Suggestion
+    status: str
+    title: str
+    scope: str = ""
+    known: bool = False
+    replaced: Sequence[str] = ()
 
 
 def find(store: Store, prefix: str) -> Suggestion:
-    """The suggestion an id prefix names, decided ones included."""
-    return suggestions.find(store.with_cache(suggestions.stored)[0], prefix)
+    """The suggestion an id prefix names. Raises MemError for none or several."""
+    found = store.with_cache(suggestions.stored)[0]
+    suggestion = review_records.find(found.values(), prefix)
+    if suggestion:
+        return suggestion
+    low = prefix.strip().lower()
+    if len(low) < SHORTEST or not is_hex(low):
+        raise MemError(
+            f"'{prefix[:40]}' is no id of a suggestion",
+            hint=f"`git mem review --list` shows them; {SHORTEST} digits are the least",
+        )
+    raise MemError(f"no suggestion '{low[:40]}'", hint="`git mem review --list` shows what waits")
 
 
 def accept(
@@ -67,9 +68,9 @@ def accept(
 
     Raises MemError where it cannot be stored; then nothing is decided.
     """
-    changes = {k: v for k, v in (changes or {}).items() if k in _CHANGES}
-    changes = write_gate.admit(store, changes, allow_secret)
-    _check_open(suggestion, ACCEPTED)
+    changes = write_gate.admit(store, changes or {}, allow_secret)
+    # A rejected one may be accepted after all.
+    review_records.check_undecided(suggestion, "suggestion", (WAITING, REJECTED))
     body = changes.get("body")
     if body is not None and not str(body).strip():
         raise Refused("the memory has no text", hint="rejecting a suggestion takes it off the list")
@@ -80,34 +81,17 @@ def accept(
             hint=f"`git mem review --merge {suggestion.id[:8]} {id[:8]} -m TEXT` changes that one",
         )
     if changes:
-        try:
-            title = record.title_of(
-                memories.edit(
-                    store, id, _fresh_title(suggestion, changes), allow_secret=allow_secret
-                ).record.data
-            )
-        except MemError as e:
-            if e.message != "nothing to change":
-                raise
-    suggestions.decide(store, [(suggestion, ACCEPTED, id, "")])
-    return _settled(Outcome(suggestion, ACCEPTED, title, scope, known, replaced), id)
-
-
-def _fresh_title(suggestion: Suggestion, changes: dict[str, Any]) -> dict[str, Any]:
-    """A title that was made for the old text goes with it."""
-    return (
-        {**changes, "title": ""}
-        if changes.get("body") not in (None, suggestion.body) and "title" not in changes
-        else changes
-    )
+        if body not in (None, suggestion.body):
+            changes.setdefault("title", "")  # one that was made for the old text goes with it
+        title = _edited(store, id, changes, allow_secret) or title
+    _decide(store, suggestion, ACCEPTED, id)
+    return Outcome(suggestion, ACCEPTED, title, scope, known, replaced)
 
 
 def _store(
     store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
 ) -> tuple[str, str, bool, list[str]]:
-    """(id, title, whether it was known, ids replaced) of the memory made of a suggestion's own
-    text.
-    """
+    """(id, title, whether it was known, ids replaced) of the memory made of its own text."""
     # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
     fields: dict[str, Any] = {
         f.name: suggestion.words(f.name) if f.kind in ENTRIES else suggestion.text(f.name)
@@ -116,28 +100,30 @@ def _store(
     }
     fields.update(body=suggestion.body, paths=suggestion.paths)
     fields.update(provenance="VERIFIED", confidence=SURE)
-    older = _replaceable(store, suggestion)
-    if older:
-        mine = store.with_cache(
-            lambda cache: cache.db.execute(
-                "SELECT id FROM memory WHERE id = ?", (suggestion.id,)
-            ).fetchone()
-        )[0]
-        if not mine:
-            id = memories.supersede(store, older[0], fields, scope=scope, allow_secret=allow_secret)
-            return id, suggestion.title, False, older[:1]
+    older = _replaceable(store, suggestion)[:1]
+    sql = "SELECT id FROM memory WHERE id = ?"
+    if older and not store.with_cache(lambda c: c.db.execute(sql, (suggestion.id,)).fetchone())[0]:
+        id = memories.supersede(store, older[0], fields, scope=scope, allow_secret=allow_secret)
+        return id, suggestion.title, False, older
     head = record.object_id(suggestion.data.get("head"))
     if head and store.repo.commit(head):
         fields["commit"] = head
     result = remember.remember(store, [{**fields, "scope": scope}], allow_secret=allow_secret)[0]
     if result.status == remember.REFUSED:
         raise Refused(result.reason, hint=result.hint)
-    return (
-        result.id,
-        result.title,
-        result.status == remember.DUPLICATE and result.id != suggestion.id,
-        [],
-    )
+    known = result.status == remember.DUPLICATE and result.id != suggestion.id
+    return result.id, result.title or suggestion.title, known, []
+
+
+def _edited(store: Store, id: str, changes: dict[str, Any], allow_secret: bool) -> str:
+    """The title after an edit; "" where the memory says it already."""
+    try:
+        after = memories.edit(store, id, changes, allow_secret=allow_secret)
+    except MemError as e:
+        if e.message != "nothing to change":
+            raise
+        return ""
+    return record.title_of(after.record.data)
 
 
 def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
@@ -152,14 +138,11 @@ def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
     return out
 
 
-def reject(store: Store, found: list[Suggestion], reason: str = "") -> list[Outcome]:
-    """None of these is worth keeping; their texts are not proposed again. All in one commit."""
-    reason = str(write_gate.admit(store, {"reason": reason})["reason"])
-    for suggestion in found:
-        _check_open(suggestion, REJECTED)
-    reason = review_records.one_line(reason)
-    suggestions.decide(store, [(s, REJECTED, "", reason) for s in found])
-    return [_settled(Outcome(s, REJECTED), "") for s in found]
+def reject(store: Store, suggestion: Suggestion) -> Outcome:
+    """Not worth keeping; its text is not proposed again."""
+    review_records.check_undecided(suggestion, "suggestion")
+    _decide(store, suggestion, REJECTED, "")
+    return Outcome(suggestion, REJECTED, suggestion.title)
 
 
 def merge(
@@ -176,116 +159,82 @@ def merge(
     A memory of the team is only touched where `team` says so.
     """
     text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
-    _check_open(suggestion, MERGED)
+    review_records.check_undecided(suggestion, "suggestion", (WAITING, REJECTED))
     into = memories.find(store, prefix)
-    id = into.memory.id
+    id, data = into.memory.id, into.record.data
     if into.scope == "team" and not team:
         raise Refused(
             f"memory '{id[:8]}' is the team's, and the suggestion is private",
             hint="--team merges it, for everybody to see",
         )
-    old = str(into.record.data["body"])
-    paths = into.record.data.get("paths")
-    changes: dict[str, Any] = {"body": text or merged(old, suggestion.body)}
-    have = (
-        {p["path"]: p for p in paths if isinstance(p, dict) and isinstance(p.get("path"), str)}
-        if isinstance(paths, list)
-        else {}
-    )
+    changes: dict[str, Any] = {"body": text or merged(str(data["body"]), suggestion.body)}
+    listed = data.get("paths")
+    paths = [p for p in listed if isinstance(p, dict)] if isinstance(listed, list) else []
+    have = {p["path"]: p for p in paths if isinstance(p.get("path"), str)}
     if any(p not in have for p in suggestion.paths):
         changes["paths"] = [*have.values(), *(p for p in suggestion.paths if p not in have)]
-    try:
-        after = memories.edit(store, id, changes, allow_secret=allow_secret)
-    except MemError as e:
-        if e.message != "nothing to change":  # a memory that says it already: that is merged, too
-            raise
-        after = into
-    suggestions.decide(store, [(suggestion, MERGED, id, "")])
-    return _settled(Outcome(suggestion, MERGED, record.title_of(after.record.data), into.scope), id)
+    title = _edited(store, id, changes, allow_secret) or record.title_of(data)
+    _decide(store, suggestion, MERGED, id)
+    return Outcome(suggestion, MERGED, title, into.scope)
 
 
 def merged(old: str, new: str) -> str:
     """Both texts; the old one where it says the new one already."""
-    return (
-        old
-        if suggestions.same({"body": new}) in suggestions.same({"body": old})
-        else f"{old.rstrip()}\n\n{new.strip()}"
-    )
+    if suggestions.same({"body": new}) in suggestions.same({"body": old}):
+        return old
+    return f"{old.rstrip()}\n\n{new.strip()}"
 
 
-def _check_open(suggestion: Suggestion, verdict: str) -> None:
-    """Raises where a suggestion is decided already; a rejected one may still be accepted."""
-    states = (WAITING,) if verdict == REJECTED else (WAITING, REJECTED)
-    review_records.check_undecided(suggestion, "suggestion", states)
-
-
-def _settled(outcome: Outcome, memory: str) -> Outcome:
-    outcome.suggestion.state, outcome.suggestion.memory = outcome.status, memory
-    return outcome
+def _decide(store: Store, suggestion: Suggestion, status: str, memory: str) -> None:
+    suggestions.decide(store, [(suggestion, status, memory, "")])
+    suggestion.state, suggestion.memory = status, memory
 
 
 # --- looking ----------------------------------------------------------------
 
 
 def near(store: Store, suggestion: Suggestion, most: int = 3) -> list[dict[str, Any]]:
-    """Memories that say something like it, the nearest first, as `recall` gives them; and those
-    whose place it would take, before all.
-    """
+    """Memories that say something like it, those before all whose place it would take."""
     first = _replaceable(store, suggestion)
-    answer = recall.recall(
-        store,
-        f"{suggestion.title} {suggestion.body}"[:2000],
-        Filter(),
-        limit=most + len(first),
-        all_branches=True,
-    )
+    question = f"{suggestion.title} {suggestion.body}"[:2000]
+    limit = most + len(first)
+    answer = recall.recall(store, question, Filter(), limit=limit, all_branches=True)
     hits = [h for h in answer["hits"] if answer["verdict"] != "MISS" and h["id"] not in first]
-    if first:
-        found = memories.find_many(store, first)
-        hits = [
-            {
-                "id": id,
-                "title": record.title_of(f.record.data),
-                "type": f.record.data.get("type", ""),
-                "scope": f.scope,
-                "replaces": True,
-            }
-            for id, f in found.items()
-        ] + hits
-    return hits[:most]
+    replaced = [
+        {
+            "id": id,
+            "title": record.title_of(f.record.data),
+            "type": f.record.data.get("type", ""),
+            "scope": f.scope,
+            "replaces": True,
+        }
+        for id, f in (memories.find_many(store, first) if first else {}).items()
+    ]
+    return [*replaced, *hits][:most]
 
 
 def public(suggestion: Suggestion, like: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """A suggestion as `git mem review --json` prints it."""
+    text = suggestion.text
     out: dict[str, Any] = {
         "id": suggestion.id,
         "state": suggestion.state,
         "queued": suggestion.queued,
         "title": suggestion.title,
         "body": suggestion.body,
-        "type": suggestion.text("type"),
         "confidence": suggestion.number("confidence"),
-        "stage": suggestion.text("stage"),
-        "role": suggestion.text("role"),
-        "source": suggestion.text("source"),
-        "session": suggestion.text("session") or None,
-        "agent": suggestion.text("agent") or None,
+        **{name: text(name) for name in ("type", "stage", "role", "source")},
+        **{name: text(name) or None for name in ("session", "agent")},
         "created_at": record.moment(suggestion.data.get("at")),
         "commit": record.object_id(suggestion.data.get("head")) or None,
         "paths": suggestion.paths,
-        "tags": suggestion.words("tags"),
-        "supersedes": suggestion.words("supersedes"),
+        **{name: suggestion.words(name) for name in ("tags", "supersedes")},
         "memory": suggestion.memory or None,
     }
     if like is not None:
+        shown = ("id", "title", "type", "scope")
         out["near"] = [
-            {
-                "id": h["id"],
-                "title": h["title"],
-                "type": h["type"],
-                "scope": h["scope"],
-                "replaces": bool(h.get("replaces")),
-            }
-            for h in like
+            {**{name: hit[name] for name in shown}, "replaces": bool(hit.get("replaces"))}
+            for hit in like
         ]
     return out

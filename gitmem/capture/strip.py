@@ -1,28 +1,30 @@
 """What of a turn somebody really said: blocks that programs put in are cut, lines quoted with `>`,
 what our own commands print, and what its author keeps back.
 
-Owns the blocks that clients, hooks and memory tools inject (known names, and
-any that says memory, recall, context, reminder), `<private>`, and the words
-`#skip` and `/private`. A recalled memory must never come back as a new one, so
-what is doubtful is cut: a block that nothing closes goes to the end of the
-text, and what stands before a closing tag that nothing opened goes too (the
-text was cut somewhere in the block).
+Owns the blocks that clients, hooks and memory tools inject (known names, and any that says memory,
+recall, context, reminder), `<private>`, and the words `#skip` and `/private`. A recalled memory
+must never come back as a new one, so what is doubtful is cut: a block that nothing closes goes to
+the end of the text, and what stands before a closing tag that nothing opened goes too (the text was
+cut somewhere in the block).
 
-Who writes about such a tag loses little: one that stands alone in backticks or
-quotation marks is a word; in a code fence that is closed an unclosed block ends
-with the fence, and a closing tag takes what stands before it in the fence; a
-tag that is known by a part of its name only, that nothing closes, and that has
-words before it in its line is a word; `List<Memory>` and `<MemoryRouter>` are
+Who writes about such a tag loses little: one that stands alone in backticks or quotation marks is a
+word; in a code fence that is closed an unclosed block ends with the fence, and a closing tag takes
+what stands before it in the fence; a tag that is known by a part of its name only, that nothing
+closes, and that has words before it in its line is a word; `List<Memory>` and `<MemoryRouter>` are
 code. Of this nothing holds for `<private>`: it is cut wherever it stands.
 
-Promise: pure, never raises, work grows with the length of the text alone; no
-cut text is in the answer. Standard library only and without `re`, because a
-hook calls it before it appends a prompt to the spool.
+Promise: pure, never raises, work grows with the length of the text alone; no cut text is in the
+answer. Standard library only and without `re`: a hook calls it before it appends a prompt to the
+spool.
 """
 
 from __future__ import annotations
 
 from . import strip_said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Names of tags in lower case. Ours, other memory tools', Claude Code's, Codex', Cursor's.
 _BLOCKS = """
@@ -66,8 +68,7 @@ def cleaned(text: str) -> str:
     """
     kept = _plain(text)
     kept = strip_said.own(_without_blocks(kept).strip() if "<" in kept else kept.strip())
-    start = kept[:80].lower()
-    if start.startswith(_OPENINGS) or _skipped(kept):
+    if kept[:80].lower().startswith(_OPENINGS) or _skipped(kept):
         return ""
     return kept
 
@@ -79,20 +80,24 @@ def _plain(text: str) -> str:
     if "\uff1c" in text:
         text = text.replace("\uff1c", "<").replace("\uff1e", ">")
     for less, more in _ESCAPED:
-        at = text.find(less)
-        while at >= 0:
-            if _tag("<" + text[at + len(less) : at + len(less) + _NEAR].replace(more, ">"), 0)[0]:
-                text = text.replace(less, "<").replace(more, ">")
-                break
-            at = text.find(less, at + 1)
+        starts = [at + len(less) for at in _places(text, less)]
+        if any(_tag("<" + text[at : at + _NEAR].replace(more, ">"), 0)[0] for at in starts):
+            text = text.replace(less, "<").replace(more, ">")
     for spaced in ("< ", "</ "):
-        parts = text.split(spaced)
-        if len(parts) > 1:
-            text = parts[0] + "".join(
-                (spaced.rstrip() + part.lstrip(" ") if _keeps_back(part) else spaced + part)
-                for part in parts[1:]
-            )
+        first, *parts = text.split(spaced)
+        tags = [
+            spaced.rstrip() + part.lstrip(" ") if _keeps_back(part) else spaced + part
+            for part in parts
+        ]
+        text = first + "".join(tags)
     return text
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def _keeps_back(rest: str) -> bool:
@@ -101,22 +106,18 @@ def _keeps_back(rest: str) -> bool:
 
 
 def _skipped(text: str) -> bool:
-    low = text.lower()
-    for word in ("#skip", "/private"):
-        at = low.find(word)
-        while at >= 0:
-            end = at + len(word)
-            begin = at
-            while (
-                word == "#skip" and begin and at - begin < 3 and low[begin - 1] in "*_-"
-            ):  # **#skip**
-                begin -= 1
-            # a word of its own: `/private/tmp` is a path, `page#skip-link` an address
-            if (begin == 0 or low[begin - 1].isspace() or low[begin - 1] in "([,;.:!") and (
-                end == len(low) or not (low[end].isalnum() or low[end] in "/-_")
+    """Whether `#skip`, also as **#skip**, or `/private` is a word of its own: `/private/tmp` is a
+    path, `page#skip-link` an address.
+    """
+    low = f"    {text.lower()} "
+    for word, marks in (("#skip", "*_-"), ("/private", "")):
+        for at in _places(low, word):
+            before = (low[at - 4] + low[at - 3 : at].rstrip(marks))[-1]
+            after = low[at + len(word)]
+            if (before.isspace() or before in "([,;.:!") and not (
+                after.isalnum() or after in "/-_"
             ):
                 return True
-            at = low.find(word, end)
     return False
 
 
@@ -125,41 +126,35 @@ def _without_blocks(text: str) -> str:
     at = done = 0
     fences = _Fences(text)
     last: dict[str, int] | None = None
-    while True:
-        at = text.find("<", at)
-        if at < 0:
-            break
+    while (at := text.find("<", at)) >= 0:
         name, closing = _tag(text, at)
         if not name or (name != _STRICT and _shown(text, at)):
             at += 1
             continue
         fence = fences.around(at, done) if name != _STRICT else None
+        after = _after(text, at)
         if closing:
             if fence and fence[0] >= done:
                 out.append(text[done : fence[0]])
             else:
                 out.clear()
-            at = done = _after(text, at)
-        else:
-            if last is None:
-                last = _closings(text)
-            if last.get(name, -1) > at or text[_after(text, at) - 2 : _after(text, at)] == "/>":
-                end = _end(text, at, name)
-            elif fence:
-                end = fence[1]
-            elif (
-                name in BLOCKS
-                or name.startswith(_FAMILIES)
-                or _begins_line(out, text[max(done, at - _NEAR) : at])
-            ):
-                end = len(text)
-            else:  # a word in a line, like <memory-panel>
-                at += 1
-                continue
-            out.append(text[done:at])
-            at = done = max(end, at + 1)
+            at = done = after
+            continue
+        if last is None:
+            last = _closings(text)
+        if last.get(name, -1) > at or text[after - 2 : after] == "/>":
+            end = _end(text, at, name)
+        elif fence:
+            end = fence[1]
+        elif _surely(name) or _begins_line(out, text[max(done, at - _NEAR) : at]):
+            end = len(text)
+        else:  # a word in a line, like <memory-panel>
+            at += 1
+            continue
+        out.append(text[done:at])
+        at = done = max(end, at + 1)
     out.append(text[done:])
-    return " ".join(out) if len(out) > 1 else out[0]
+    return " ".join(out)
 
 
 class _Fences:
@@ -172,22 +167,16 @@ class _Fences:
         self._at = 0  # a place up to which fences were read
         self._mark = ""  # of the one that is open there
         self._start = 0
-        self._closed = (
-            -1,
-            0,
-        )  # of the fence that starts there: the place of its closing line, 0 for none
+        self._closed = -1, 0  # (start of a fence, place of its closing line, 0 for none)
 
     def around(self, at: int, done: int) -> tuple[int, int] | None:
         """(start, place of the closing line) of the fence that `at` lies in; None where none does,
         or nothing closes it. What was cut before `done` holds no fence.
         """
         self._at = max(self._at, done)
-        while True:
-            end = self._text.find("\n", self._at, at)
-            if end < 0:
-                break
-            mark = _fence(self._text[self._at : end])
-            if mark and (not self._mark or mark == self._mark):
+        while (end := self._text.find("\n", self._at, at)) >= 0:
+            mark = self._text[self._at : end].lstrip(" ")[:3]
+            if mark in ("```", "~~~") and mark == (self._mark or mark):
                 self._mark, self._start = ("" if self._mark else mark), self._at
             self._at = end + 1
         if not self._mark:
@@ -195,11 +184,6 @@ class _Fences:
         if self._closed[0] != self._start:
             self._closed = self._start, self._text.find("\n" + self._mark, at) + 1
         return self._closed if self._closed[1] > at else None
-
-
-def _fence(line: str) -> str:
-    mark = line.lstrip(" ")[:3]
-    return mark if mark in ("```", "~~~") else ""
 
 
 def _shown(text: str, at: int) -> bool:
@@ -215,9 +199,7 @@ def _shown(text: str, at: int) -> bool:
 
 
 def _begins_line(out: list[str], before: str) -> bool:
-    """Whether only blanks stand before a place in its line, of what is kept; `before`: the last
-    characters before it, of what was not cut yet.
-    """
+    """Whether only blanks stand before a place in its line; `before`: the characters before it."""
     if "\n" not in before and len(before) < _NEAR and out:
         before = out[-1][-_NEAR:] + before
     return not before.rpartition("\n")[2].strip()
@@ -225,66 +207,47 @@ def _begins_line(out: list[str], before: str) -> bool:
 
 def _closings(text: str) -> dict[str, int]:
     """Where the last closing tag of each name stands."""
-    found: dict[str, int] = {}
-    at = -1
-    while (at := text.find("</", at + 1)) >= 0:
-        name, _ = _tag(text, at)
-        if name and (name == _STRICT or not _shown(text, at)):
-            found[name] = at
-    return found
+    tags = [(_tag(text, at)[0], at) for at in _places(text, "</")]
+    return {name: at for name, at in tags if name and (name == _STRICT or not _shown(text, at))}
 
 
 def _tag(text: str, at: int) -> tuple[str, bool]:
     """(name of an injected block's tag that starts here, or "", whether it closes)."""
     closing = text[at + 1 : at + 2] == "/"
-    start = at + 1 + closing
-    end = start
-    while (
-        end < len(text) and end - start <= _LONGEST and (text[end].isalnum() or text[end] in "-_:")
-    ):
+    start = end = at + 1 + closing
+    longest = min(len(text), start + _LONGEST + 1)
+    while end < longest and (text[end].isalnum() or text[end] in "-_:"):
         end += 1
     written = text[start:end]
     name = written.lower()
-    if not (name in BLOCKS or name.startswith(_FAMILIES) or _tells(name, written)) or (
-        name != _STRICT and not closing and _generic(text, at, written)
-    ):
+    if not (_surely(name) or _tells(name, written)):
         return "", closing
-    following = text[end : end + 1]
-    return (
-        (name, closing)
-        if not following or following in "/<>" or following.isspace()
-        else ("", closing)
-    )
+    generic = _component(written) and at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
+    if generic and name != _STRICT and not closing:  # an argument of a type: `List<Memory>`
+        return "", closing
+    ends = end == len(text) or text[end] in "/<>" or text[end].isspace()
+    return name if ends else "", closing
+
+
+def _surely(name: str) -> bool:
+    return name in BLOCKS or name.startswith(_FAMILIES)
 
 
 def _tells(name: str, written: str) -> bool:
-    """Whether a tag's name says that it holds what some tool remembers or was told;
-    `<MemoryRouter>` is a component.
-    """
+    """Whether a tag's name says that it holds what a tool remembers; `<MemoryRouter>` does not."""
     if any(word in name for word in _WORDS):
         return not _component(written)
-    return name.endswith(_ENDS) or (
-        written[:1].islower() and written.endswith(("Context", "Reminder"))
-    )
+    camel = written[:1].islower() and written.endswith(("Context", "Reminder"))
+    return camel or name.endswith(_ENDS)
 
 
 def _component(written: str) -> bool:
-    return (
-        written[:1].isupper()
-        and not written.isupper()
-        and "_" not in written
-        and "-" not in written
-    )
-
-
-def _generic(text: str, at: int, written: str) -> bool:
-    """Whether it is an argument of a type: `List<Memory>`."""
-    return _component(written) and at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
+    plain = "_" not in written and "-" not in written
+    return plain and written[:1].isupper() and not written.isupper()
 
 
 def _after(text: str, at: int) -> int:
-    """The place behind a tag's `>`; a tag without one ends where the next begins, or with the
-    text."""
+    """The place behind a tag's `>`; a tag without one ends where the next begins."""
     end = at + 1
     while end < len(text) and text[end] not in "<>":
         end += 1
@@ -294,20 +257,18 @@ def _after(text: str, at: int) -> int:
 def _end(text: str, at: int, name: str) -> int:
     """The place behind the block that starts here; blocks of one name may lie in each other."""
     here = _after(text, at)
-    if text[here - 2 : here] == "/>":
-        return here
-    depth = 1
+    depth = 0 if text[here - 2 : here] == "/>" else 1
     while depth:
         at = text.find("<", here)
         if at < 0:
             return len(text)
         inner, closing = _tag(text, at)
-        if inner == name and (name == _STRICT or not _shown(text, at)):
-            here = _after(text, at)
-            if closing:
-                depth -= 1
-            elif text[here - 2 : here] != "/>":
-                depth += 1
-        else:
+        if inner != name or (name != _STRICT and _shown(text, at)):
             here = at + 1
+            continue
+        here = _after(text, at)
+        if closing:
+            depth -= 1
+        elif text[here - 2 : here] != "/>":
+            depth += 1
     return here

@@ -1,13 +1,12 @@
 """Which lines of a turn are another's words: those quoted with `>`, and those that our own commands
 print.
 
-Owns the shapes of what `recall`, `list`, `show` and `context --format md` print.
-A recalled memory must never come back as a new one, nor what somebody else
-wrote as a word of the author's. In a code fence that is closed a `>` is code.
+Owns the shapes of what `recall`, `list`, `show` and `context --format md` print. A recalled memory
+must never come back as a new one, nor what somebody else wrote as a word of the author's. In a code
+fence that is closed a `>` is code.
 
-Promise: pure, never raises, work grows with the length of the text alone.
-Standard library only and without `re`, because a hook calls it before it
-appends a prompt to the spool.
+Promise: pure, never raises, work grows with the length of the text alone. Standard library only and
+without `re`: a hook calls it before it appends a prompt to the spool.
 """
 
 from __future__ import annotations
@@ -23,29 +22,26 @@ def own(text: str) -> str:
     lines = text.split("\n")
     fenced = _fenced(lines)
     kept: list[str] = []
-    cut = details = showing = False
+    details = showing = False
     for number, line in enumerate(lines):
+        word = line.lstrip()
         if not fenced[number] and _quotes(line):
             while kept and not kept[-1].strip():
                 kept.pop()
             if kept and kept[-1].rstrip().endswith(_WROTE):
                 kept.pop()
-            cut = True
-            continue
-        word = line.lstrip()
-        if _recalled(word) or _listed(word) or _told(word):
-            cut = details = True
-            continue
-        if _shows(word):
-            cut = showing = True
-            continue
-        if details and (line.startswith(_DETAIL) or word.startswith(("HIT: ", "WEAK: "))):
-            continue
-        if showing and (not word or line.startswith(_DETAIL) or _field(word)):
-            continue
-        details = showing = False
-        kept.append(line)
-    return "\n".join(kept).strip() if cut else text
+        elif _recalled(word) or _listed(word) or _told(word):
+            details = True
+        elif _shows(word):
+            showing = True
+        else:
+            indented = line.startswith(_DETAIL)
+            of_hits = details and (indented or word.startswith(("HIT: ", "WEAK: ")))
+            of_memory = showing and (indented or not word or _field(word))
+            if not (of_hits or of_memory):
+                details = showing = False
+                kept.append(line)
+    return "\n".join(kept).strip() if len(kept) < len(lines) else text
 
 
 def _fenced(lines: list[str]) -> list[bool]:
@@ -68,11 +64,8 @@ def _quotes(line: str) -> bool:
     """Whether a line is quoted as in mail; `>= 5`, `>5` and a prompt `>>> x` are not."""
     rest = line.strip(" \t\r")
     after = rest.lstrip("> ")
-    return (
-        rest[:1] == ">"
-        and rest[:4] != ">>> "
-        and (not after or " " in rest[: len(rest) - len(after)])
-    )
+    marks = rest[: len(rest) - len(after)]
+    return rest[:1] == ">" and rest[:4] != ">>> " and (not after or " " in marks)
 
 
 def _id(word: str) -> bool:
@@ -82,13 +75,8 @@ def _id(word: str) -> bool:
 def _recalled(line: str) -> bool:
     """`d4ff89a4 1.00 hybrid Title`."""
     words = line[:60].split(None, 3)
-    return (
-        len(words) > 2
-        and _id(words[0])
-        and len(words[1]) == 4
-        and words[1][1] == "."
-        and words[2] in _WAYS
-    )
+    score = len(words) > 2 and len(words[1]) == 4 and words[1][1] == "."
+    return score and _id(words[0]) and words[2] in _WAYS
 
 
 def _listed(line: str) -> bool:

@@ -14,29 +14,23 @@ accepted once stays accepted, and then what was merged, whatever else was said o
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ..core import fold, record, record_content, record_fields
-from ..core.errors import MemError, Refused
+from ..core import fold, record, record_content
+from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.document import content_digest
 from ..memory import review_records, write_gate
-from ..memory.memories import SHORTEST
 from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item, select_in
 from ..notes.notetree import is_hex
 from ..store import Store
 
 VERDICTS = (ACCEPTED, MERGED, REJECTED)  # of several, the first counts
-_OWN_WORDS = ("stage", "role")
-_OWN_NUMBERS = ("score", "p_skip")
-FIELDS = (record_fields.DRAFT - {"provenance"}) | {
-    "commit",
-    "supersedes",
-    *_OWN_WORDS,
-    *_OWN_NUMBERS,
-}
+_WORDS = ("stage", "role")
+_NUMBERS = ("score", "p_skip")
 HELD = 10  # times `mem.suggestions`: how many of one session may wait, queue included
 
 
@@ -72,62 +66,52 @@ class Suggestion(Item):
 # --- writing ----------------------------------------------------------------
 
 
-def propose(
-    store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False
-) -> list[Result]:
-    """Keeps drafts (keys of FIELDS) as suggestions, in one commit; one result each, in order:
-    STORED, DUPLICATE (`id` names the memory or suggestion that has the text) or REFUSED.
+def propose(store: Store, drafts: Iterable[dict[str, Any]]) -> list[Result]:
+    """Keeps drafts as suggestions, in one commit; one result each, in order: STORED, DUPLICATE
+    (`id` names the memory or suggestion that has the text) or REFUSED.
 
-    `score` is the packaged model's confidence, `p_skip` a language model's P(skip), where it was
-    asked; `commit` a full id; `supersedes` names memories whose place it would take.
+    A draft has the fields of a memory, and `stage`, `role`, `score` (the packaged model's
+    confidence), `p_skip` (a language model's, where it was asked), `commit` (a full id) and
+    `supersedes` (ids of memories whose place it would take).
     """
-    results: list[Result | None] = []
-    checked: list[tuple[int, dict[str, Any]]] = []
+    checked: list[dict[str, Any] | Result] = []
     for draft in drafts:
-        results.append(None)
         try:
-            checked.append((len(results) - 1, _checked(store, draft, allow_secret)))
+            checked.append(_checked(store, draft))
         except MemError as e:
-            results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
-    new: list[dict[str, Any]] = []
-    if checked:
-        known = _Known(store, [data for _, data in checked])
-        for place, data in checked:
-            results[place] = known.reason_against(data)
-            if results[place] is None:
-                new.append(data)
-                results[place] = Result(STORED, data["id"], "", record.title_of(data), "private")
+            checked.append(Result(REFUSED, reason=e.message, hint=e.hint))
+    sound = [data for data in checked if isinstance(data, dict)]
+    if sound:
+        known = _Known(store, sound)
+        checked = [d if isinstance(d, Result) else known.reason_against(d) or d for d in checked]
+    new = [data for data in checked if isinstance(data, dict)]
     review_records.write(store, "suggestion", new)
-    return [r for r in results if r is not None]
+    return [
+        d if isinstance(d, Result) else Result(STORED, d["id"], "", record.title_of(d), "private")
+        for d in checked
+    ]
 
 
-def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
+def _checked(store: Store, draft: dict[str, Any]) -> dict[str, Any]:
     """The record of a draft. Raises MemError where it is not acceptable."""
-    draft = write_gate.admit(store, {"author": store.settings.author, **draft}, allow_secret)
-    unknown = set(draft) - FIELDS
-    if unknown:
-        raise Refused(f"unknown field '{min(unknown)}'")
+    author = draft.get("author") or store.settings.author
+    draft = write_gate.admit(store, {**draft, "author": author})
     # With a source the id needs no salt, so the memory made of it has the same one.
     source = draft.get("source") or f"capture:{os.urandom(8).hex()}"
-    author = draft.get("author") or store.settings.author
-    fields = record_content.checked(
-        {**draft, "source": source, "author": author}, store.settings.number("maxBody")
-    )
+    fields = record_content.checked({**draft, "source": source}, store.settings.number("maxBody"))
     item = Item(draft)
-    extra: dict[str, Any] = {}
-    for name in _OWN_WORDS:
-        word = " ".join(item.text(name).split())
-        if word and len(word) <= record.MAX_WORD:
-            extra[name] = word
-    for name in _OWN_NUMBERS:
-        if (number := item.number(name)) is not None:
-            extra[name] = round(number, 4)
-    # Not `commit`: a line with that name in a note of another commit would say that this one was
-    # rewritten.
-    extra["head"] = record.object_id(draft.get("commit"))
-    supersedes = {id for id in item.words("supersedes") if is_hex(id)}
-    extra["supersedes"] = sorted(supersedes)[: record.MAX_ITEMS]
-    write_gate.stored(store, draft, fields, allow_secret)
+    words = {name: " ".join(item.text(name).split())[: record.MAX_WORD] for name in _WORDS}
+    numbers = {name: round(n, 4) for name in _NUMBERS if (n := item.number(name)) is not None}
+    supersedes = sorted({id for id in item.words("supersedes") if is_hex(id)})
+    write_gate.stored(store, draft, fields)
+    extra = {
+        **{name: word for name, word in words.items() if word},
+        **numbers,
+        # Not `commit`: a line with that name in a note of another commit would say that this one
+        # was rewritten.
+        "head": record.object_id(draft.get("commit")),
+        "supersedes": supersedes[: record.MAX_ITEMS],
+    }
     return record.envelope("suggest", record.identify(fields), "", extra)
 
 
@@ -138,22 +122,20 @@ class _Known:
         digests = sorted({d for data in drafts for d in _digests(data)})
         sources = sorted({str(data["source"]) for data in drafts})
 
-        def read(cache: Cache) -> tuple[dict[str, Suggestion], set[str]]:
+        def read(cache: Cache) -> dict[str, Suggestion]:
             by_digest = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN"
-            self._digests = dict(select_in(cache, by_digest, digests))
+            self._memories: dict[Any, str] = dict(select_in(cache, by_digest, digests))
             by_source = "SELECT source, id FROM memory WHERE source IN"
-            self._sources = dict(select_in(cache, by_source, sources))
+            self._memories.update(select_in(cache, by_source, sources))
             purges = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
             tombstones = [r for (raw,) in purges if (r := record.parse(raw))]
-            return stored(cache), fold.purged(tombstones)[0]
+            self._purged = fold.purged(tombstones)[0]
+            return stored(cache)
 
-        (found, self._purged), _ = store.with_cache(read)
+        self._ids = store.with_cache(read)[0]
+        self._texts = {same(s.data): s for s in self._ids.values()}
+        self._waiting = Counter(s.group for s in self._ids.values() if s.state == WAITING)
         self._most_of_a_session = store.settings.number("suggestions") * HELD
-        self._texts = {same(s.data): s for s in found.values()}
-        self._ids = dict(found)
-        self._waiting: dict[str, int] = {}
-        for s in found.values():
-            self._waiting[s.group] = self._waiting.get(s.group, 0) + (s.state == WAITING)
 
     def reason_against(self, data: dict[str, Any]) -> Result | None:
         """Why a draft is not stored; None for a new one, which counts as known from then on."""
@@ -163,17 +145,16 @@ class _Known:
             waits = before.state == WAITING
             reason = "it waits already" if waits else f"it was {before.state} before"
             return Result(DUPLICATE, before.memory or before.id, reason, title, "private")
-        by_digest = (self._digests[d] for d in _digests(data) if d in self._digests)
-        memory = next(by_digest, "") or self._sources.get(data["source"], "")
-        if memory:
-            return Result(DUPLICATE, memory, "the same text is known", title)
+        for key in (*_digests(data), data["source"]):
+            if key in self._memories:
+                return Result(DUPLICATE, self._memories[key], "the same text is known", title)
         if data["id"] in self._purged:
             return Result(REFUSED, reason="this memory was purged")
         new = Suggestion(data)
-        count = self._waiting.get(new.group, 0)
+        count = self._waiting[new.group]
         if count >= self._most_of_a_session:
             return Result(REFUSED, reason=f"{count} suggestions of this session wait already")
-        self._waiting[new.group] = count + 1
+        self._waiting[new.group] += 1
         self._texts[same(data)] = self._ids[new.id] = new
         return None
 
@@ -183,9 +164,7 @@ def _digests(data: dict[str, Any]) -> tuple[bytes, bytes]:
 
 
 def same(data: dict[str, Any]) -> str:
-    """The words of a suggestion, whatever their case and the spaces between: equal for two
-    suggestions that say the same.
-    """
+    """The words of a suggestion: equal for two that say the same."""
     return " ".join(record.clean(data["body"]).casefold().split()).strip(" .!")
 
 
@@ -196,7 +175,7 @@ def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str, str]]) -
     lines = []
     for s, word, memory, reason in verdicts:
         texts = {k: s.data[k] for k in ("stage", "role", "session", "type") if s.text(k)}
-        numbers = {k: s.number(k) for k in (*_OWN_NUMBERS, "confidence")}
+        numbers = {k: s.number(k) for k in (*_NUMBERS, "confidence")}
         about = {**texts, **{k: n for k, n in numbers.items() if n is not None}}
         lines.append(review_records.verdict(store, s, word, memory, reason, about))
     review_records.write(store, "verdict", lines)
@@ -220,33 +199,15 @@ def stored(cache: Cache) -> dict[str, Suggestion]:
 
 
 def waiting(store: Store) -> list[Suggestion]:
-    """The undecided suggestions: the share of each session first, the surest first; then the
-    queue.
-    """
-    return order(store.with_cache(stored)[0].values(), store.settings.number("suggestions"))
-
-
-def order(found: Iterable[Suggestion], share: int) -> list[Suggestion]:
+    """The undecided suggestions, the surest first; each session's share before the queue."""
+    share = store.settings.number("suggestions")
+    found = store.with_cache(stored)[0].values()
     left = sorted(
         (s for s in found if s.state == WAITING),
         key=lambda s: (-(s.number("confidence") or 0.0), s.text("at"), s.id),
     )
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for s in left:
-        counts[s.group] = counts.get(s.group, 0) + 1
+        counts[s.group] += 1
         s.queued = counts[s.group] > share
     return sorted(left, key=lambda s: s.queued)
-
-
-def find(found: dict[str, Suggestion], prefix: str) -> Suggestion:
-    """The one suggestion whose id starts with `prefix`. Raises MemError for none or several."""
-    suggestion = review_records.find(found.values(), prefix)
-    if suggestion:
-        return suggestion
-    low = prefix.strip().lower()
-    if len(low) < SHORTEST or not is_hex(low):
-        raise MemError(
-            f"'{prefix[:40]}' is no id of a suggestion",
-            hint=f"`git mem review --list` shows them; {SHORTEST} digits are the least",
-        )
-    raise MemError(f"no suggestion '{low[:40]}'", hint="`git mem review --list` shows what waits")

@@ -1,10 +1,9 @@
 """What a tool did to a file, in a few lines: tool, file, change, result.
 
-Promise: pure, bounded (CHARS of each side of a change), and the file's name is
-the tool's own input, never a model's guess. A tool that changed nothing is "".
+Promise: pure, bounded (CHARS of each side of a change), and the file's name is the tool's own
+input, never a model's guess. A tool that changed nothing is "".
 
-Standard library only and without its slow parts: an agent waits for it after
-every tool it uses.
+Standard library only and without its slow parts: an agent waits for it after every tool it uses.
 """
 
 from __future__ import annotations
@@ -19,59 +18,39 @@ _OLD = ("old_string", "old_str", "oldText", "old_source")
 _NEW = ("new_string", "new_str", "newText", "new_source", "content", "file_text", "contents")
 _EDITS = ("edits", "changes")
 _PATCHES = ("input", "patch", "command")
+_RESULTS = ("message", "textResultForLlm", "llmContent")
 
 
 def describe(
     given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]
 ) -> str:
-    """The prompt of a model about one use of a tool: what it was `given`, by name; "" where no file
-    of this repository was changed.
-    """
+    """One use of a tool, for a model; "" where no file of this repository was changed."""
     if not paths or not name:
         return ""
-    many = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
-    parts = [
-        _patched(given),
-        *[_change(edit) for edit in (many or [given]) if isinstance(edit, dict)],
-    ]
-    change = "; ".join([part for part in parts if part][:3])
-    lines = [
-        f"Tool: {name}",
-        f"File: {', '.join(paths[:3])}",
-        *([f"Change: {change}"] if change else []),
-        f"Result: {_result(payload)}",
-    ]
-    return "\n".join(lines)
+    edits = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
+    changed = [_change(edit) for edit in edits or [given] if isinstance(edit, dict)]
+    parts = [part for part in (_patched(given), *changed) if part]
+    change = [f"Change: {'; '.join(parts[:3])}"] if parts else []
+    lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *change]
+    return "\n".join([*lines, f"Result: {_result(payload)}"])
 
 
 def _patched(given: Mapping[str, Any]) -> str:
     """What a patch takes and gives, where the tool was given one (`apply_patch`)."""
-    patch = next(
-        (
-            v
-            for k in _PATCHES
-            if isinstance(v := given.get(k), str) and v.lstrip().startswith("*** Begin Patch")
-        ),
-        "",
-    )
-    lines = patch[: CHARS * 20].splitlines()
-    return (
-        _change(
-            {
-                sides: " ".join([line[1:] for line in lines if line[:1] == sign])
-                for sides, sign in (("old_string", "-"), ("new_string", "+"))
-            }
-        )
-        if patch
-        else ""
-    )
+    for name in _PATCHES:
+        patch = given.get(name)
+        if isinstance(patch, str) and patch.lstrip().startswith("*** Begin Patch"):
+            lines = patch[: CHARS * 20].splitlines()
+            old, new = (" ".join([x[1:] for x in lines if x[:1] == sign]) for sign in "-+")
+            return _change({"old_string": old, "new_string": new})
+    return ""
 
 
 def _change(given: Mapping[str, Any]) -> str:
     old, new = _first(given, _OLD), _first(given, _NEW)
-    if old and new:
-        return f"`{old}` → `{new}`"
-    return f"`{old}` removed" if old else f"`{new}`" if new else ""
+    if old:
+        return f"`{old}` → `{new}`" if new else f"`{old}` removed"
+    return f"`{new}`" if new else ""
 
 
 def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
@@ -86,14 +65,9 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _result(payload: Mapping[str, Any]) -> str:
-    """What the tool says of itself, where it says something short; who calls us knows that it did
-    not fail.
-    """
+    """What the tool says of itself, where that is short; the caller knows that it did not fail."""
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, dict):
-        answer = _first(answer, ("message", "textResultForLlm", "llmContent"))
-    return (
-        " ".join(answer.split())
-        if isinstance(answer, str) and 0 < len(answer) <= CHARS // 2
-        else "applied"
-    )
+        answer = _first(answer, _RESULTS)
+    short = isinstance(answer, str) and 0 < len(answer) <= CHARS // 2
+    return " ".join(str(answer).split()) if short else "applied"

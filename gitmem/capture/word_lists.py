@@ -11,19 +11,16 @@ def _words(text: str) -> frozenset[str]:
 
 
 # A sentence that begins with one of these asks.
-QUESTION_OPENERS = _words(
-    """
+QUESTION_OPENERS = _words("""
     am any are aren't can can't could did do does doesn't don't has have how is isn't should
     shouldn't was were what when where which who why will would
-    """
-)
+""")
 
 # "Could you …": an order in the form of a question.
 REQUEST_OPENERS = _words("can could will would")
 
 # A sentence that begins with one of these is an order.
-ORDER_VERBS = _words(
-    """
+ORDER_VERBS = _words("""
     add address analyze apply ask build change check clean commit complete continue convert copy
     create debug delete describe do document draft edit ensure examine expand explain explore
     extract finish fix generate get give go help identify implement improve include install
@@ -32,16 +29,13 @@ ORDER_VERBS = _words(
     replace reset restart resume review revise rewrite run save search see send set show simplify
     skip split start stop suggest summarize take tell test think try undo update use validate verify
     walk work write
-    """
-)
+""")
 
 # Says that something holds from now on.
-LASTING = _words(
-    """
+LASTING = _words("""
     always anymore avoid convention every forever future instead must never policy prefer rather
     rule rules standard whenever
-    """
-)
+""")
 
 # Says what has to be.
 DUTY = _words("has have must need needs ought shall should supposed")
@@ -50,76 +44,53 @@ DUTY = _words("has have must need needs ought shall should supposed")
 REASON = _words("because cause caused causes due otherwise reason since so therefore")
 
 # Chooses, agrees or refuses.
-CHOICE = _words(
-    """
+CHOICE = _words("""
     agree agreed choose chose chosen decided decision going like love no nope ok okay prefer sure
     want wanted wish yeah yep yes
-    """
-)
+""")
 
 # Tells what was found, broke or works.
-FINDING = _words(
-    """
+FINDING = _words("""
     actually apparently blocked broken bug caused discovered failing fails fixed found issue learned
     noticed problem realised realized resolved root stuck turns working works
-    """
-)
+""")
 
 # The author speaks of themselves or the team.
 FIRST_PERSON = _words("i i'd i'll i'm i've let's lets my our we we'll we're we've")
 
 # After "remember that" a clause has one of these: "that invoices are numbered".
-FINITE_VERBS = _words(
-    """
+FINITE_VERBS = _words("""
     are aren't can can't cannot come comes do does doesn't don't drop drops expect expects fail
     fails get gets give gives go goes had has have is isn't keep keeps lack lacks lag lags live
     lives lock locks make makes may mean means must need needs read reads reject rejects require
     requires return returns run runs see sees should start starts stop stops take takes use uses was
     were will wipe wipes won't work works write writes
-    """
-)
+""")
 
 # After "remember that" these continue a noun: "that bug which …".
 RELATIVE_WORDS = _words("from he i she that they we where which who with you")
 
 # A sentence of these alone is an acknowledgement before what is meant.
-NODS = _words(
-    """
+NODS = _words("""
     agreed catch cool fine good great lgtm looks nice no ok okay perfect sure thank thanks thx ty
     yeah yep yes you
-    """
-)
+""")
 
 # Reports, logs and linters begin lines with these, too: the marker is at most offered.
-WEAK_TRAILERS = frozenset(
-    (
-        "blocked",
-        "blocked by",
-        "bugfix",
-        "caveat",
-        "finding",
-        "lesson",
-        "milestone",
-        "progress",
-        "rule",
-    )
-)
+_WEAK = "blocked, blocked by, bugfix, caveat, finding, lesson, milestone, progress, rule"
+WEAK_TRAILERS = frozenset(_WEAK.split(", "))
 
 # A line with one of these is prose, also where it begins like a shell command.
-SMALL_ENGLISH = _words(
-    """
+SMALL_ENGLISH = _words("""
     a always an and are be can for from i in is it must my never not of on only our should supports
     that the this to was we with you
-    """
-)
+""")
 
 # A turn of these alone answers or waves through.
-ACKNOWLEDGEMENTS = _words(
-    """
+ACKNOWLEDGEMENTS = _words("""
     1 2 3 4 a again agreed ahead all and awesome b both c commit continue cool correct d do done
     exactly fine first fix for go good great hello hey hi it k let's lets lgtm looks merge much n
     nah next nice no nope now ok okay on one option perfect please proceed push retry right run
     second so sounds stop sure thank thanks that that's the third thx try ty very wait with works y
     yeah yep yes you yup
-    """
-)
+""")

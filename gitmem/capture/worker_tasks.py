@@ -1,9 +1,9 @@
-"""The worker's part of capture: events, conversations that ended and new commits go to the keeper.
+"""The worker's part of capture: events, conversations that ended and new commits go to `pipeline`.
 
 Promise: where `mem.capture` says no, nothing is read and what waits is dropped; each of the three
-bears a repeat; a text that cannot be kept takes no other along; the language model is started at
-the first text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
-failures among them; without one everything goes on."""
+bears a repeat; a text that cannot be kept takes no other along; the language model starts at the
+first text that needs it and has `SECONDS` in one run; without one everything goes on.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..models import chosen, llamaproc, registry, usable
 from ..store import Store
 from . import (
     calibrate,
+    candidates,
     capture_exclusions,
     classify,
     commitlog,
@@ -26,6 +27,7 @@ from . import (
     sources,
     transcript,
 )
+from .candidates import Candidate
 from .pipeline import Outcome
 
 ALL, COMMITS = "all", "commits"
@@ -49,53 +51,36 @@ def run(store: Store) -> Iterator[None]:
 
 def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     """What was said and done in sessions."""
-    return _keep(store, sources.candidates(events)) if store.settings["capture"] == ALL else []
+    return _keep(store, candidates.from_events(events)) if store.settings["capture"] == ALL else []
 
 
 def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
-    """What a client wrote down of sessions that ended: what no hook told of is in there.
-
-    Not of one that a purged memory came from.
-    """
+    """What clients wrote down of sessions that ended, but of those of a purged memory."""
     if store.settings["capture"] != ALL:
         return []
     ended = {}
     for event in events:
-        path, *about = (
-            v if isinstance(v := event.get(k), str) else ""
-            for k in ("transcript", "session", "agent", "head", "branch")
-        )
+        path, *about = candidates.strings(event, "transcript", "session", "agent", "head", "branch")
         if path.endswith(".jsonl") and os.path.isabs(path):
             ended[path] = about
-    shut = capture_exclusions.Closed(store.repo.common_dir)
-    ended = {
-        path: about
-        for path, about in ended.items()
-        if not shut.has(capture_exclusions.origin(sources.source_of(about[0], "", "")))
-    }
-    return [
-        outcome
-        for path, about in list(ended.items())[-_SESSIONS:]
-        for outcome in _keep(store, transcript.candidates(path, *about), again=True)
-    ]
+    excluded = capture_exclusions.Closed(store.repo.common_dir)
+    outcomes: list[Outcome] = []
+    for path, about in [*ended.items()][-_SESSIONS:]:
+        if not excluded.has(capture_exclusions.origin(sources.source_of(about[0], "", ""))):
+            # Each turn was judged when it was said: a model is not asked again.
+            outcomes += _keep(store, transcript.candidates(path, *about), again=True)
+    return outcomes
 
 
 def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     """Commits that git's hooks named: HEAD may have left them since, for another branch."""
-    named = list(dict.fromkeys(id for e in events if isinstance(id := e.get("head"), str) and id))[
-        -commitlog.AT_ONCE :
-    ]
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
-    there = _there(store, named)
-    return (
-        _keep(
-            store,
-            _said(store, commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False)),
-        )
-        if there
-        else []
-    )
+    heads = dict.fromkeys(e["head"] for e in events if isinstance(e.get("head"), str) and e["head"])
+    there = _existing(store, [*heads][-commitlog.AT_ONCE :])
+    if not there:
+        return []
+    return _keep_said(store, commitlog.read(store.repo.git, there, [], len(there), walk=False))
 
 
 def from_commits(store: Store) -> list[Outcome]:
@@ -108,31 +93,23 @@ def from_commits(store: Store) -> list[Outcome]:
     seen = commitlog.seen(store.repo.mem_dir)
     if not heads or set(heads) <= set(seen):
         return []
-    known = _there(store, seen)
-    found = commitlog.read(
-        store.repo.git, heads if known else heads[:1], known, commitlog.AT_ONCE if known else 1
-    )
-    outcomes = _keep(store, _said(store, found))
+    known = _existing(store, seen)
+    new, most = (heads, commitlog.AT_ONCE) if known else (heads[:1], 1)
+    outcomes = _keep_said(store, commitlog.read(store.repo.git, new, known, most))
     commitlog.keep_seen(store.repo.mem_dir, heads)
     return outcomes
 
 
-def _said(store: Store, found: list[commitlog.Commit]) -> list[sources.Candidate]:
+def _keep_said(store: Store, commits: list[commitlog.Commit]) -> list[Outcome]:
     """What commits say, less those that were given up."""
-    given_up = set(commitlog.given_up(store.repo.mem_dir))
-    return commitlog.candidates([c for c in found if c.id not in given_up])
+    given_up = commitlog.given_up(store.repo.mem_dir)
+    return _keep(store, commitlog.candidates([c for c in commits if c.id not in given_up]))
 
 
-def _there(store: Store, commits: list[str]) -> list[str]:
-    return [
-        id
-        for id, found in zip(
-            commits,
-            store.repo.git.ids([f"{id}^{{commit}}" for id in commits]) if commits else [],
-            strict=True,
-        )
-        if found
-    ]
+def _existing(store: Store, commits: list[str]) -> list[str]:
+    names = [f"{id}^{{commit}}" for id in commits]
+    ids = store.repo.git.ids(names) if names else []
+    return [commit for commit, id in zip(commits, ids, strict=True) if id]
 
 
 def _tell_hooks(store: Store, ready: bool) -> None:
@@ -144,95 +121,84 @@ def _tell_hooks(store: Store, ready: bool) -> None:
         os.unlink(path)
 
 
-def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False) -> list[Outcome]:
-    if not candidates:
+def _keep(store: Store, texts: list[Candidate], again: bool = False) -> list[Outcome]:
+    if not texts:
         return []
     with run(store) if not _running else nullcontext():
-        model = _running[-1]
-        # A conversation that is read at its end was judged turn by turn before: a model is not
-        # asked for all of it again.
-        outcomes, wrong, failed = _each(store, candidates, None if again else model.ask)
-    announce.add(
-        store.repo.mem_dir,
-        [o.id for o in outcomes if o.status == pipeline.KEPT],
-        [o.id for o in outcomes if o.status == pipeline.SUGGESTED],
+        outcomes, wrong, failed = _each(store, texts, None if again else _running[-1].ask)
+    stored, suggested = (
+        [o.id for o in outcomes if o.status == status]
+        for status in (pipeline.KEPT, pipeline.SUGGESTED)
     )
+    announce.add(store.repo.mem_dir, stored, suggested)
     if wrong:
-        commitlog.note_failed(
-            store.repo.mem_dir, {c.commit for c in failed if c.role == sources.COMMIT}
-        )
+        failing = {c.commit for c in failed if c.role == sources.COMMIT}
+        commitlog.note_failed(store.repo.mem_dir, failing)
         raise wrong
     return outcomes
 
 
 def _each(
-    store: Store, candidates: list[sources.Candidate], ask: classify.Ask | None
-) -> tuple[list[Outcome], Exception | None, list[sources.Candidate]]:
-    """What became of the candidates, why nothing did of some, and of which that is known; one by
-    one where they fail together.
-    """
+    store: Store, texts: list[Candidate], ask: classify.Ask | None
+) -> tuple[list[Outcome], Exception | None, list[Candidate]]:
+    """(outcomes, why some failed, which did); one by one where the texts fail together."""
     model = calibrate.model(store)
     try:
-        return (
-            pipeline.keep(store, candidates, ask=ask, model=model),
-            None,
-            [],
-        )  # no titles: a small model words none better than the first line
+        return pipeline.keep(store, texts, ask=ask, model=model), None, []
     except Exception as e:
-        if len(candidates) == 1:
-            return [], e, candidates
+        if len(texts) == 1:
+            return [], e, texts
     outcomes: list[Outcome] = []
     wrong: Exception | None = None
-    failed = []
+    failed: list[Candidate] = []
     end = time.monotonic() + _ALONE
-    for candidate in candidates:
+    for text in texts:
         if wrong and time.monotonic() > end:
             break
         try:
-            outcomes += pipeline.keep(store, [candidate], ask=ask, model=model)
+            outcomes += pipeline.keep(store, [text], ask=ask, model=model)
         except Exception as e:
             wrong = e
-            failed.append(candidate)
+            failed.append(text)
     return outcomes, wrong, failed
 
 
 class Model:
-    """The language model in use, if there is one; `ask` is None without.
+    """The language model in use, if there is one; its process starts at the first question.
 
-    Its process starts at the first question. `until`: monotonic time after which nothing is asked
-    any more.
+    `until`: monotonic time after which nothing is asked any more.
     """
 
     def __init__(
         self, store: Store, environ: Mapping[str, str], until: float = float("inf")
     ) -> None:
-        self.ask: classify.Ask | None = None
-        self._asker: llamaproc.Asker | None = None
-        self._answered = False
         self._mem_dir = store.repo.mem_dir
-        found, problem, _ = usable.state(registry.LANGUAGE, store.settings["model"], environ, "")
-        self._choice, self._problem = found, problem
-        if found.path and not problem:
-            self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ), until=until)
-            self.ask = self._opinion
+        setting = store.settings["model"]
+        self._choice, self._problem, _ = usable.state(registry.LANGUAGE, setting, environ, "")
+        self._asker: llamaproc.Asker | None = None
+        if self._choice.path and not self._problem:
+            cache = chosen.cache_directory(environ)
+            self._asker = llamaproc.Asker(self._choice.path, cache, until=until)
 
-    def _opinion(self, role: str, text: str) -> classify.Opinion | None:
-        found = self._asker.opinion(role, text) if self._asker else None
-        self._answered = self._answered or found is not None
-        return classify.Opinion(*found) if found else None
+    @property
+    def ask(self) -> classify.Ask | None:
+        return self._asker.opinion if self._asker else None
 
     @property
     def problem(self) -> str:
         """Why the model that is wanted judged nothing so far, "" where no question failed."""
-        why = self._asker.reason if self._asker and not self._answered else ""
-        return usable.failure(self._choice.name, why) if why else self._problem
+        if self._asker and self._asker.reason and not self._asker.answered:
+            return usable.failure(self._choice.name, self._asker.reason)
+        return self._problem
 
     def __enter__(self) -> Model:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._asker:
-            self._asker.close()
-            if self._answered or self._asker.reason:
-                why = "" if self._answered else self._asker.reason
-                usable.note(self._mem_dir, self._choice.path, why)
+        asker = self._asker
+        if asker:
+            asker.child.kill()
+            if asker.answered:
+                usable.note(self._mem_dir, self._choice.path, "")
+            elif asker.reason:
+                usable.note(self._mem_dir, self._choice.path, asker.reason)

@@ -188,7 +188,7 @@ def _merge_into(store: Store, item: _Item, given: _Given) -> _Done:
 def _reject(store: Store, item: _Item, given: _Given) -> _Done:
     if isinstance(item, Proposal):
         return consolidate.done(store, verdicts.reject(store, item))
-    return review.reject(store, [item])[0]
+    return review.reject(store, item)
 
 
 def _find(store: Store, prefix: str) -> Suggestion | Proposal:

@@ -137,7 +137,7 @@ def _one(store: Store, suggestion: Suggestion, place: str) -> bool:
                 say(review.accept(store, suggestion, scope="team" if key == "t" else "private"))
                 return True
             if key == "r":
-                say(review.reject(store, [suggestion])[0])
+                say(review.reject(store, suggestion))
                 return True
             if key == "e":
                 say(review.accept(store, suggestion, changes(suggestion)))

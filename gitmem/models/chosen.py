@@ -1,14 +1,13 @@
 """Which models are on this machine, and which of them are in use.
 
-Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`) and its
-list `models.json`: every file that was fetched or added, with its checksum, size and time. A file
-that the user added stays where it is and is never deleted here. A fetched file has its
-checksum in its name, so no file takes the place of another, and is deleted with its last name.
+Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`) and its list
+`models.json` of every file that was fetched or added. A file that the user added stays where it is
+and is never deleted here. A fetched file has its checksum in its name, so no file takes the place
+of another, and is deleted with its last name.
 
 In use is the model of `GIT_MEM_MODEL` or `mem.model` (language), `GIT_MEM_EMBED_MODEL` or
-`mem.embedModel` (vectors): a name or a path. Empty means the default language model if it
-was fetched, and no model for vectors; `none` means none. Promise: `choice` names a GGUF file
-with the size and time it had when its checksum was taken, or gives a reason.
+`mem.embedModel` (vectors): a name or a path. Empty means the default language model if it was
+fetched, and no model for vectors; `none` means none.
 """
 
 from __future__ import annotations
@@ -22,16 +21,13 @@ from typing import NamedTuple
 from ..core.errors import MemError
 from . import fetch, registry
 
-MAGIC = b"GGUF"
 _LIST = "models.json"
 _SUM = 16  # digits of the checksum in a file's name
 _STEM = 80  # characters of the address in it
 
 
 class Installed(NamedTuple):
-    """One file on the list. `ours`: `fetch` put it into the model directory. `stamp`: size and time
-    in nanoseconds when its checksum was taken.
-    """
+    """One file on the list. `ours`: `fetch` put it there. `stamp`: of the time of its checksum."""
 
     name: str
     kind: str
@@ -55,16 +51,15 @@ def stamp(path: str) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _home(environ: Mapping[str, str], variable: str, *default: str) -> str:
+def _home(environ: Mapping[str, str], variable: str, default: str) -> str:
     home = environ.get("HOME") or os.path.expanduser("~")
-    return os.path.join(environ.get(variable) or os.path.join(home, *default), "git-mem")
+    return os.path.join(environ.get(variable) or os.path.join(home, default), "git-mem")
 
 
 def directory(environ: Mapping[str, str]) -> str:
-    """Where fetched models lie."""
     if given := environ.get("GIT_MEM_MODEL_DIR"):
-        return os.path.abspath(os.path.expanduser(given))
-    return os.path.join(_home(environ, "XDG_DATA_HOME", ".local", "share"), "models")
+        return _absolute(given)
+    return os.path.join(_home(environ, "XDG_DATA_HOME", ".local/share"), "models")
 
 
 def cache_directory(environ: Mapping[str, str]) -> str:
@@ -72,10 +67,14 @@ def cache_directory(environ: Mapping[str, str]) -> str:
     return _home(environ, "XDG_CACHE_HOME", ".cache")
 
 
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
 def is_gguf(path: str) -> bool:
     try:
         with open(path, "rb") as f:
-            return f.read(4) == MAGIC
+            return f.read(4) == b"GGUF"
     except OSError:
         return False
 
@@ -89,32 +88,22 @@ def installed(where: str) -> list[Installed]:
 
 
 def _read(where: str) -> dict[str, Installed]:
-    """{name: file}; a damaged list counts as empty, a damaged entry as absent."""
+    """{name: file}; a damaged list counts as empty."""
     try:
         with open(os.path.join(where, _LIST), encoding="utf-8") as f:
             entries = json.load(f)
-    except (OSError, ValueError):
+        return {e["name"]: Installed(**{**e, "stamp": tuple(e["stamp"])}) for e in entries}
+    except (OSError, ValueError, TypeError, KeyError):
         return {}
-    out = {}
-    for name, e in entries.items() if isinstance(entries, dict) else ():
-        try:
-            size, time = e["stamp"]
-            out[name] = Installed(
-                name, e.get("kind", ""), e["path"], e["sha256"], bool(e.get("ours")), (size, time)
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            continue
-    return out
 
 
 def _write(where: str, entries: dict[str, Installed]) -> None:
     path = os.path.join(where, _LIST)
     new = f"{path}.new{os.getpid()}"
-    facts = {name: {**m._asdict(), "size": m.size} for name, m in entries.items()}
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
         with open(new, "w", encoding="utf-8") as f:
-            json.dump(facts, f, indent=1, sort_keys=True)
+            json.dump([m._asdict() for m in entries.values()], f, indent=1)
         os.replace(new, path)
     except OSError as e:
         raise MemError(
@@ -123,7 +112,6 @@ def _write(where: str, entries: dict[str, Installed]) -> None:
 
 
 def _check_free(where: str, name: str, path: str, sha256: str) -> None:
-    """Raises MemError where the name belongs to another file."""
     known = registry.find(name)
     if known is not None and known.sha256 not in ("", sha256):
         raise MemError(
@@ -168,7 +156,7 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
     """Puts a file of the user's on the list, by default under the name that the registry has for
     this very file. Raises MemError for a file that is no model.
     """
-    path = os.path.abspath(os.path.expanduser(path))
+    path = _absolute(path)
     if not os.path.isfile(path):
         raise MemError(f"no file '{path}'")
     if not is_gguf(path):
@@ -211,48 +199,37 @@ class Choice(NamedTuple):
     wanted. `name`: as the user knows it.
     """
 
-    path: str
-    name: str
-    sha256: str
-    reason: str
+    path: str = ""
+    name: str = ""
+    sha256: str = ""
+    reason: str = ""
 
 
 def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
-    """The model in use for "language" or "embedding".
-
-    `setting` is the value of `mem.model` or `mem.embedModel`.
-    """
-    variable = "GIT_MEM_MODEL" if kind == registry.LANGUAGE else "GIT_MEM_EMBED_MODEL"
-    asked = environ.get(variable) or setting
-    name = asked or (registry.DEFAULT if kind == registry.LANGUAGE else "none")
+    """The model in use; `setting` is the value of `mem.model` or `mem.embedModel`."""
+    language = kind == registry.LANGUAGE
+    asked = environ.get("GIT_MEM_MODEL" if language else "GIT_MEM_EMBED_MODEL") or setting
+    name = asked or (registry.DEFAULT if language else "none")
     if name.lower() == "none":
-        return Choice("", "", "", "")
+        return Choice()
     entries = _read(directory(environ))
     found = entries.get(name) or entries.get(name.lower())
     if found is not None:
-        return _usable(found)
+        if not is_gguf(found.path):
+            why = f"the model '{found.name}' is not at '{found.path}' any more"
+        elif found.unchanged:
+            return Choice(found.path, found.name, found.sha256)
+        else:
+            file = f"the file '{found.path}' of the model '{found.name}'"
+            why = f"{file} has changed since its checksum was taken"
+        return Choice(name=found.name, reason=why)
     if not asked:
-        return Choice("", "", "", "")
+        return Choice()
     if os.sep in name or name.endswith(".gguf"):
-        return _file(os.path.abspath(os.path.expanduser(name)))
+        path = _absolute(name)
+        if is_gguf(path):
+            return Choice(path, path)
+        state = "no GGUF file" if os.path.exists(path) else "not there"
+        return Choice(name=path, reason=f"'{path}' is {state}")
     why = "was not fetched" if registry.find(name) else "is neither known nor a path"
-    return Choice("", name, "", f"the model '{name}' {why}")
-
-
-def _usable(found: Installed) -> Choice:
-    why = ""
-    if not is_gguf(found.path):
-        why = f"the model '{found.name}' is not at '{found.path}' any more"
-    elif not found.unchanged:
-        why = (
-            f"the file '{found.path}' of the model '{found.name}' has changed since its checksum"
-            " was taken"
-        )
-    return Choice("" if why else found.path, found.name, "" if why else found.sha256, why)
-
-
-def _file(path: str) -> Choice:
-    if is_gguf(path):
-        return Choice(path, path, "", "")
-    state = "no GGUF file" if os.path.exists(path) else "not there"
-    return Choice("", path, "", f"'{path}' is {state}")
+    return Choice(name=name, reason=f"the model '{name}' {why}")

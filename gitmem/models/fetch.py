@@ -1,13 +1,11 @@
-"""Downloads one file whose checksum is known: resumable, bounded, and verified.
+"""Downloads one file whose checksum is known, for `git mem model fetch` alone.
 
-The bytes go into `<target>.part`, which is renamed only when its SHA-256 is right, so
-a file with the final name is the right one. A broken connection leaves the part, and the next
-call asks for the rest. No more than the known or announced size is written, and a part with a
-wrong checksum is removed.
+The bytes go into `<target>.part`, which is renamed only when its SHA-256 is right. A broken
+connection leaves the part, and the next call asks for the rest. No more than the known or announced
+size is written, and a part with a wrong checksum is removed.
 
-Called by `git mem model fetch` alone, never by a hook or a worker. HTTPS only, also after a
-redirect; plain HTTP is accepted for the machine's own loopback addresses, as in the tests.
-Sends no cookie, no credential and nothing about the repository.
+HTTPS only, also after a redirect; plain HTTP for the machine's own loopback addresses, as in the
+tests. Sends no cookie, no credential and nothing about the repository.
 """
 
 from __future__ import annotations
@@ -28,11 +26,10 @@ from ..core import record
 from ..core.errors import MemError
 
 _CHUNK = 1 << 20
-TIMEOUT = 30.0  # seconds without a byte
 MOST = 64 << 30  # bytes of a file, where neither the caller nor the server says
 _SPARE = 64 << 20  # left free on the disk
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ELSEWHERE = "GIT_MEM_MODEL_DIR names another directory"
+_AGAIN = "the same command goes on where it ended"
 
 Progress = Callable[[int, int], None]  # (bytes so far, bytes in all, 0 where unknown)
 
@@ -52,9 +49,9 @@ def download(
     *,
     size: int = 0,
     progress: Progress = lambda done, total: None,
-    timeout: float = TIMEOUT,
+    timeout: float = 30.0,
 ) -> None:
-    """Fetches `url` to `target`; `size` 0 means unknown.
+    """Fetches `url` to `target`; `size` 0 means unknown, `timeout` is of seconds without a byte.
 
     Raises Broken, Untrue, or MemError for errors that a repeated call cannot mend. `target`
     is untouched by any failure.
@@ -69,7 +66,7 @@ def download(
         _finish(part, target, sha256)
     except urllib.error.HTTPError as e:
         e.close()
-        raise _refused(url, e) from None
+        raise _refused(url, e.code) from None
     except (
         urllib.error.URLError,
         http.client.HTTPException,
@@ -77,10 +74,10 @@ def download(
         ConnectionError,
         TimeoutError,
     ) as e:
-        raise Broken(
-            f"the download of '{url}' broke off: {_words(e)}",
-            hint="the same command goes on where it ended",
-        ) from None
+        reason = getattr(e, "reason", e)
+        silent = isinstance(reason, TimeoutError)
+        why = "nothing came for a while" if silent else str(reason) or type(e).__name__
+        raise Broken(f"the download of '{url}' broke off: {why}", hint=_AGAIN) from None
     except OSError as e:
         raise MemError(f"cannot write '{part}': {e.strerror or e}") from None
     except ValueError:
@@ -103,11 +100,10 @@ def _check_room(directory: str, needed: int) -> None:
 
 def _receive(url: str, part: str, have: int, size: int, progress: Progress, timeout: float) -> None:
     """Appends the rest of the file to the part, or writes it anew where the server sends all."""
-    request = urllib.request.Request(
-        url, headers={"User-Agent": "git-mem", "Accept-Encoding": "identity"}
-    )
+    headers = {"User-Agent": "git-mem", "Accept-Encoding": "identity"}
     if have:
-        request.add_header("Range", f"bytes={have}-")
+        headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(url, headers=headers)
     try:
         answer = urllib.request.build_opener(_Redirects()).open(request, timeout=timeout)
     except urllib.error.HTTPError as e:
@@ -116,17 +112,16 @@ def _receive(url: str, part: str, have: int, size: int, progress: Progress, time
             return
         raise
     with answer:
-        if answer.status == 206:
-            if not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-                os.unlink(part)
-                raise Broken(
-                    f"the server of '{url}' sends another part of the file than the rest",
-                    hint="the same command begins anew",
-                )
-        elif answer.status == 200:
-            have = 0
-        else:
+        if answer.status not in (200, 206):
             raise Untrue(f"the server of '{url}' answers with status {answer.status}")
+        if answer.status == 200:
+            have = 0
+        elif not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            os.unlink(part)
+            raise Broken(
+                f"the server of '{url}' sends another part of the file than the rest",
+                hint="the same command begins anew",
+            )
         announced = answer.headers.get("Content-Length", "")
         whole = size or (have + int(announced) if announced.isdecimal() else 0)
         if whole > MOST:
@@ -171,12 +166,8 @@ def _finish(part: str, target: str, sha256: str) -> None:
 
 
 def digest(path: str) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
-
-
-# Addresses
 
 
 def allowed(url: str) -> bool:
@@ -186,7 +177,7 @@ def allowed(url: str) -> bool:
         host, _ = parts.hostname or "", parts.port  # raises for an impossible port
     except ValueError:
         return False
-    local = parts.scheme == "http" and host in _LOOPBACK
+    local = parts.scheme == "http" and host in ("localhost", "127.0.0.1", "::1")
     return bool(host) and host.isascii() and (parts.scheme == "https" or local)
 
 
@@ -218,22 +209,14 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _refused(url: str, e: urllib.error.HTTPError) -> MemError:
-    if 300 <= e.code < 400:
+def _refused(url: str, status: int) -> MemError:
+    if 300 <= status < 400:
         return Untrue(f"'{url}' redirects too often")
-    if e.code in (500, 502, 503, 504, 429):
+    if status in (429, 500, 502, 503, 504):
         return Broken(
-            f"the server of '{url}' is busy: status {e.code}",
-            hint="try again later; the same command goes on where it ended",
+            f"the server of '{url}' is busy: status {status}", hint=f"try again later; {_AGAIN}"
         )
     return MemError(
-        f"the server refuses '{url}': status {e.code}",
+        f"the server refuses '{url}': status {status}",
         hint="the file may have moved; `git mem model add` takes one you have",
     )
-
-
-def _words(e: Exception) -> str:
-    reason = getattr(e, "reason", e)
-    if isinstance(reason, TimeoutError):
-        return "nothing came for a while"
-    return str(reason) or type(e).__name__

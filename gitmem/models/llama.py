@@ -1,17 +1,14 @@
 """The one home of llama.cpp: asks a GGUF model about a turn, and makes vectors with one.
 
-Runs in a process of its own (`llamaproc` starts it and kills it): native code may
-crash, hang or eat memory, and importing it takes 100 ms. `serve` is that
-process: one JSON object a line in, one out.
+Runs in a process of its own (`llamaproc` starts it and kills it): native code may crash, hang or
+eat memory, and importing it takes 100 ms. `serve` is that process: one JSON object a line in, one
+out.
 
-Promises. An answer is never parsed from free text: the type is read from the
-probabilities of the labels (exactly those that a grammar of the labels would
-leave), a title is generated under `promptform.grammar`. What the user wrote is
-tokenised without special tokens, so no text can end its own turn. The state of
-the prompt's common beginning is kept on disk, so that an event costs little more
-than its own tokens; the file holds nothing but our prompt, has its checksum in its
-name, and is made anew for another model, prompt or llama.cpp. A template that
-came with a model runs in Jinja's sandbox.
+Promises. The type is read from the probabilities of the labels, never from free text. What the user
+wrote is tokenised without special tokens, so no text can end its own turn. The state of the
+prompt's common beginning is kept on disk, so that an event costs little more than its own tokens;
+the file holds nothing but our prompt and has its checksum in its name. A template that came with a
+model runs in Jinja's sandbox.
 """
 
 from __future__ import annotations
@@ -26,24 +23,24 @@ import signal
 import sys
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import promptform
 
 CONTEXT = 3072
-_TITLE_TOKENS = 48
+_SPARE = 64  # tokens of the context that stay free
 _MARK = "\x02turn\x02"
 EMBED_TOKENS = 512
 QUERY = (
     "Instruct: Given a question about a software project, find the notes that answer it\nQuery: "
 )
+_OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
+_KEPT = 2  # other models and prompts whose states stay
 
 
 class Language:
-    """A language model, ready to be asked.
-
-    `states`: directory for the prompt's state, "" for none.
-    """
+    """A language model, ready to be asked. `states`: a directory, "" for none."""
 
     def __init__(self, path: str, states: str = "", threads: int = 2) -> None:
         import llama_cpp
@@ -62,12 +59,8 @@ class Language:
         self.suffix = self.llm.tokenize(
             (after + promptform.BEFORE).encode(), add_bos=False, special=True
         )
-        self.labels = {
-            label: tuple(self.llm.tokenize(label.encode(), add_bos=False, special=False))
-            for label in promptform.LABELS
-        }
-        self.between = self.llm.tokenize(promptform.BETWEEN.encode(), add_bos=False, special=False)
-        self.room = int(self.llm.n_ctx()) - len(self.prefix) - len(self.suffix) - _TITLE_TOKENS - 16
+        self.labels = {label: tuple(self._plain_tokens(label)) for label in promptform.LABELS}
+        self.room = int(self.llm.n_ctx()) - len(self.prefix) - len(self.suffix) - _SPARE
         if self.room < 64:
             raise ValueError(f"the prompt takes {len(self.prefix)} tokens of this model, too many")
         self.state = self._state_file(path, states) if states else ""
@@ -76,7 +69,8 @@ class Language:
             self.llm.reset()
             self.llm.eval(self.prefix)
             if self.state:
-                self._save()
+                with suppress(OSError):
+                    self._save()
 
     # The prompt
 
@@ -94,122 +88,98 @@ class Language:
                 for t in (self.llm.token_eos(), self.llm.token_bos())
             ]
             for tools in ([promptform.TOOL], None):  # a template may refuse tools, or any of this
-                try:
-                    whole = Jinja2ChatFormatter(template, names[0], names[1])(
-                        messages=conversation, tools=tools, enable_thinking=False
-                    ).prompt
-                except Exception:
-                    continue
-                before, mark, after = whole.partition(_MARK)
-                if mark and _MARK not in after:
-                    return before, after, False
+                with suppress(Exception):
+                    formatter = Jinja2ChatFormatter(template, *names)
+                    whole = formatter(messages=conversation, tools=tools, enable_thinking=False)
+                    before, mark, after = whole.prompt.partition(_MARK)
+                    if mark and _MARK not in after:
+                        return before, after, False
         return promptform.plain() + "\n\nuser: ", "\n\nassistant: ", True
 
+    def _plain_tokens(self, text: str) -> list[int]:
+        return list(self.llm.tokenize(text.encode(), add_bos=False, special=False))
+
     def _tokens(self, role: str, text: str) -> list[int]:
-        text = text.encode("utf-8", "replace").decode().replace("\0", " ")
-        tokens = self.llm.tokenize(
-            promptform.turn(role, text).encode(), add_bos=False, special=False
-        )
+        tokens = self._plain_tokens(promptform.turn(role, _sound(text)))
         if len(tokens) > self.room:  # scripts with a token a character
             head = self.room * 2 // 3
             tokens = tokens[:head] + tokens[len(tokens) - (self.room - head) :]
-        return list(tokens)
+        return tokens
 
     # Its state
 
     def _state_file(self, path: str, states: str) -> str:
         found = os.stat(path)
-        with open(path, "rb") as f:
-            head = f.read(1 << 16)
-        told = (
-            promptform.VERSION,
-            self.lib.__version__,
-            os.path.abspath(path),
-            found.st_size,
-            found.st_mtime_ns,
-            CONTEXT,
-            self.prefix,
-        )
-        return os.path.join(states, hashlib.sha256(repr(told).encode() + head).hexdigest()[:24])
+        model = (os.path.abspath(path), found.st_size, found.st_mtime_ns)
+        told = (promptform.VERSION, self.lib.__version__, model, CONTEXT, self.prefix)
+        return os.path.join(states, hashlib.sha256(repr(told).encode()).hexdigest()[:24])
 
     def _load(self) -> bool:
-        directory, stem = os.path.split(self.state)
-        try:
-            names = [n for n in os.listdir(directory) if n.startswith(stem) and n.endswith(".kv")]
-        except OSError:
-            return False
-        for name in names:
-            file = os.path.join(directory, name)
-            if name.split(".")[1:2] == [_sum(file)]:
-                tokens = (ctypes.c_int32 * len(self.prefix))()
-                count = ctypes.c_size_t()
+        """Whether the state was read; a damaged file is removed."""
+        count = len(self.prefix)
+        for file in _ours(os.path.dirname(self.state)):
+            if not (file.startswith(self.state) and file.endswith(".kv")):
+                continue
+            if file.split(".")[-2] == _checksum(file):
+                tokens, read = (ctypes.c_int32 * count)(), ctypes.c_size_t()
                 done = self.lib.llama_state_seq_load_file(
-                    self.llm._ctx.ctx,
-                    file.encode(),
-                    0,
-                    tokens,
-                    len(self.prefix),
-                    ctypes.byref(count),
+                    self.llm._ctx.ctx, file.encode(), 0, tokens, count, ctypes.byref(read)
                 )
-                if done and list(tokens[: count.value]) == list(self.prefix):
-                    self.llm.n_tokens = len(self.prefix)
-                    self.llm.input_ids[: len(self.prefix)] = self.prefix
+                if done and list(tokens[: read.value]) == list(self.prefix):
+                    self.llm.n_tokens = count
+                    self.llm.input_ids[:count] = self.prefix
                     return True
             _unlink(file)
         return False
 
     def _save(self) -> None:
-        directory, stem = os.path.split(self.state)
+        directory = os.path.dirname(self.state)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self._remove_others(directory)
         new = f"{self.state}.new{os.getpid()}"
+        tokens = (ctypes.c_int32 * len(self.prefix))(*self.prefix)
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-            for name in _stale(directory, stem):
-                _unlink(os.path.join(directory, name))
-            tokens = (ctypes.c_int32 * len(self.prefix))(*self.prefix)
             if self.lib.llama_state_seq_save_file(
                 self.llm._ctx.ctx, new.encode(), 0, tokens, len(self.prefix)
             ):
-                os.replace(new, f"{self.state}.{_sum(new)}.kv")
-        except OSError:
-            pass
-        _unlink(new)
+                os.replace(new, f"{self.state}.{_checksum(new)}.kv")
+        finally:
+            _unlink(new)
+
+    def _remove_others(self, directory: str) -> None:
+        """Removes our files of other models, but for the newest, and what a killed writer left."""
+        files = sorted(_ours(directory), key=os.path.getmtime, reverse=True)
+        others = dict.fromkeys(_stem(f) for f in files if f.endswith(".kv"))
+        others.pop(_stem(self.state), None)
+        kept = {_stem(self.state), *[*others][:_KEPT]}
+        for file in files:
+            if _stem(file) not in kept or ".new" in os.path.basename(file):
+                _unlink(file)
 
     # Answers
 
     def probabilities(self, role: str, text: str) -> dict[str, float]:
-        """{label: probability}, sums to 1: what the model would choose if it may only choose among
-        them.
-        """
+        """{label: probability}, sums to 1, if the model may only choose among the labels."""
         self._read(self._tokens(role, text))
         out: dict[str, float] = {}
         self._descend(dict(self.labels), 0, 1.0, out)
         return out
 
     def leaning(self) -> dict[str, float]:
-        """The mean answer to turns that say nothing; read once a model and kept beside the prompt's
-        state.
-        """
+        """The mean answer to turns that say nothing, kept beside the prompt's state."""
         try:
             with open(self.state + ".neutral", encoding="utf-8") as f:
-                found = json.load(f)
-            if set(found) == set(self.labels) and all(
-                isinstance(v, float) and 0 <= v <= 1 for v in found.values()
-            ):
-                return {label: found[label] for label in self.labels}
-        except (OSError, ValueError, TypeError):
+                found = {str(label): float(share) for label, share in json.load(f).items()}
+            if set(found) == set(self.labels) and all(0 <= share <= 1 for share in found.values()):
+                return found
+        except (OSError, ValueError, TypeError, AttributeError):
             pass
-        told = [
-            self.probabilities(role, text)
-            for role in ("user", "assistant")
-            for text in promptform.NEUTRAL
-        ]
+        roles = ("user", "assistant")
+        told = [self.probabilities(r, text) for r in roles for text in promptform.NEUTRAL]
         mean = {label: sum(t[label] for t in told) / len(told) for label in self.labels}
         if self.state:
-            try:
-                with open(self.state + ".neutral", "w", encoding="utf-8") as f:
-                    json.dump(mean, f)
-            except OSError:
-                pass
+            with suppress(OSError), open(self.state + ".neutral", "w", encoding="utf-8") as f:
+                json.dump(mean, f)
         return mean
 
     def _read(self, turn: list[int]) -> None:
@@ -227,39 +197,17 @@ class Language:
             begin.setdefault(tokens[depth], []).append(label)
         logits = self.llm._ctx.get_logits_ith(-1)
         scores = [float(logits[token]) for token in begin]
-        scores = [math.exp(x - max(scores)) for x in scores]
+        powers = [math.exp(x - max(scores)) for x in scores]
         here = self.llm.n_tokens
-        for (token, names), part in zip(
-            begin.items(), [x / sum(scores) for x in scores], strict=True
-        ):
+        for (token, names), power in zip(begin.items(), powers, strict=True):
+            part = share * power / sum(powers)
             if len(names) == 1:
-                out[names[0]] = share * part
+                out[names[0]] = part
             else:
                 self.llm.n_tokens = here
                 self.llm.eval([token])
-                self._descend({n: labels[n] for n in names}, depth + 1, share * part, out)
+                self._descend({n: labels[n] for n in names}, depth + 1, part, out)
                 self.llm.n_tokens = here
-
-    def title(self, role: str, text: str, label: str) -> str:
-        """A short line about the turn, in the model's words; "" where it finds none."""
-        turn = [
-            *self.prefix,
-            *self._tokens(role, text),
-            *self.suffix,
-            *self.labels[label],
-            *self.between,
-        ]
-        grammar = self.lib.LlamaGrammar.from_string(promptform.grammar(), verbose=False)
-        out: list[int] = []
-        for token in self.llm.generate(turn, temp=0.0, grammar=grammar):
-            if token == self.llm.token_eos() or len(out) == _TITLE_TOKENS:
-                break
-            out.append(token)
-            if self.llm.detokenize(out).endswith(b'"}}'):
-                break
-        return " ".join(
-            self.llm.detokenize(out).decode("utf-8", "ignore").partition('"')[0].split()
-        )
 
 
 class Vectors:
@@ -282,68 +230,47 @@ class Vectors:
             )
 
         self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
-        if (
-            self.llm._ctx.pooling_type() == llama_cpp.LLAMA_POOLING_TYPE_NONE
-        ):  # a language model: the mean of its tokens
-            self.llm.close()
+        if self.llm._ctx.pooling_type() == llama_cpp.LLAMA_POOLING_TYPE_NONE:
+            self.llm.close()  # a language model: the mean of its tokens
             self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
         self.dims = int(self.llm.n_embd())
         self.pooling = int(self.llm._ctx.pooling_type())
-        self.instructed = (
-            self.pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST
-        )  # such models want to be told what a question is
+        # Models that pool the last token want to be told what a question is.
+        self.instructed = self.pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST
 
     def embed(self, texts: Sequence[str], query: bool = False) -> list[list[float]]:
         """One vector a text; a text without a token gives zeros."""
+        before = QUERY if query and self.instructed else ""
         out: list[list[float]] = []
-        for text in texts:
-            text = text.encode("utf-8", "replace").decode().replace("\0", " ").strip()
-            told = (QUERY if query and self.instructed else "") + text
-            out.append([float(x) for x in self.llm.embed(told)] if text else [0.0] * self.dims)
+        for text in map(_sound, texts):
+            vector = self.llm.embed(before + text.strip()) if text.strip() else [0.0] * self.dims
+            out.append([float(x) for x in vector])
         return out
 
 
-def _sum(path: str) -> str:
-    total = 0
+def _sound(text: str) -> str:
+    """The text without what the tokenizer cannot read."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def _ours(directory: str) -> list[str]:
+    """The files in a directory whose names are ours."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    return [os.path.join(directory, name) for name in names if _OURS.fullmatch(name)]
+
+
+def _stem(file: str) -> str:
+    return os.path.basename(file).partition(".")[0]
+
+
+def _checksum(path: str) -> str:
     with open(path, "rb") as f:
-        while chunk := f.read(1 << 20):
-            total = zlib.crc32(chunk, total)
-    return f"{total:08x}"
-
-
-_OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
-
-
-def _stale(directory: str, stem: str, keep: int = 2) -> list[str]:
-    """Our files of other models and prompts, but for the newest few, and what a killed writer left.
-
-    Never a file that is not ours.
-    """
-    ages: dict[str, float] = {}
-    ours = [
-        (m.group(1), m.group(2), m.group(0))
-        for m in map(_OURS.fullmatch, os.listdir(directory))
-        if m
-    ]
-    for other, end, name in ours:
-        if end.endswith(".kv"):
-            try:
-                ages[other] = os.stat(os.path.join(directory, name)).st_mtime
-            except OSError:
-                pass
-    kept = {stem, *sorted((s for s in ages if s != stem), key=ages.__getitem__)[-keep:]}
-    return [
-        name
-        for other, end, name in ours
-        if other not in kept or (end.startswith("new") and end != f"new{os.getpid()}")
-    ]
+        return f"{zlib.crc32(f.read()):08x}"
 
 
 def _unlink(path: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass
 
 
 # --- the process ------------------------------------------------------------------
@@ -360,47 +287,39 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)  # llama.cpp may print
     os.dup2(null, 2)
-    try:
-        os.nice(10)
-        with open(
-            "/proc/self/oom_score_adj", "w", encoding="ascii"
-        ) as f:  # where memory runs out, this goes first
-            f.write("1000")
-    except OSError:
-        pass
-    try:
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # the worker's is for the worker
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, OSError, ValueError):
-        pass
+    _bound(memory)
     _die_with(parent)
     model: Language | Vectors | None = None
     with os.fdopen(0, "rb") as requests:
         for line in requests:
             signal.alarm(seconds)
             try:
-                request = json.loads(line)
                 if model is None:
-                    model = (
-                        Language(path, states, threads)
-                        if kind == "language"
-                        else Vectors(path, threads)
-                    )
-                answer = _answer(model, request)
+                    language = kind == "language"
+                    model = Language(path, states, threads) if language else Vectors(path, threads)
+                answer = _answer(model, json.loads(line))
             except Exception as e:
                 answer = {"error": f"{type(e).__name__}: {e}"[:400]}
-                if model is None:
-                    out.write(json.dumps(answer).encode() + b"\n")
-                    out.flush()
-                    os._exit(1)
             out.write(json.dumps(answer).encode() + b"\n")
             out.flush()
+            if model is None:
+                os._exit(1)
             signal.alarm(0)
     os._exit(0)  # without the destructors of native code
+
+
+def _bound(memory: int) -> None:
+    with suppress(OSError):
+        os.nice(10)
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as f:
+            f.write("1000")  # where memory runs out, this goes first
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # the worker's is for the worker
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _die_with(parent: int) -> None:
@@ -408,8 +327,6 @@ def _die_with(parent: int) -> None:
     goes on until its alarm.
     """
     if sys.platform == "linux":
-        import ctypes
-
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
@@ -423,8 +340,6 @@ def _answer(model: Language | Vectors, request: dict[str, Any]) -> dict[str, Any
         return {"vectors": model.embed(request["texts"], bool(request.get("query")))}
     if op == "about":
         return {"prefix": len(model.prefix), "from_disk": model.from_disk}
-    if op == "title":
-        return {"title": model.title(request["role"], request["text"], request["label"])}
     if op == "leaning":
         return {"labels": model.leaning()}
     return {"labels": model.probabilities(request["role"], request["text"])}

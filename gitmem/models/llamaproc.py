@@ -1,14 +1,10 @@
 """A language model in a process of its own: started when it is first needed, killed when it hangs.
 
-Owns what may go wrong on that side: no llama-cpp-python, no such model, a crash,
-a hang, too much memory. Promise: `ask` returns within its deadline, raises
-nothing, and None means "go on without"; after `_LIVES` failures in a row it stops
-trying. The process is niced, has a bound on its memory and an alarm of its own,
-and ends with its pipe, on Linux also in the middle of an answer. It gets no setting and no path of
-the repository, only the turn.
-
-    with Asker(choice, cache_directory) as asker:
-        asker.ask("user", text)   # {"decision": 0.1, ..., "skip": 0.7} or None
+Promise: an answer comes within its deadline; None means "go on without", nothing is raised; after
+`_LIVES` failures in a row (a crash, a hang, too much memory, no model) the process is not started
+again. It is niced, has a bound on its memory and an alarm of its own, and ends with its pipe, on
+Linux also in the middle of an answer. It gets no setting and no path of the repository, only the
+turn.
 """
 
 from __future__ import annotations
@@ -24,6 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import promptform
+from .promptform import Opinion
 
 START = 180.0  # seconds for loading a model and, once, reading the prompt
 DEADLINE = 20.0  # seconds for one answer
@@ -33,37 +30,27 @@ _CODE = "import sys; sys.path.append({root!r}); from gitmem.models.llama import 
 
 
 def available() -> bool:
-    """Whether llama-cpp-python is installed; does not load it."""
     try:
         return find_spec("llama_cpp") is not None
     except (ImportError, ValueError):
         return False
 
 
-def command(kind: str, path: str, states: str, seconds: float) -> list[str]:
+def command(kind: str, path: str, states: str) -> list[str]:
     """How the process is started. Isolated from PYTHON* variables and the current directory."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    size = os.path.getsize(path)
-    cores = os.cpu_count() or 1
     # llama.cpp's threads wait for each other in a loop: one too many on a busy machine made an
     # answer twenty times as slow.
-    threads = max(
-        1, min(4, cores - int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores)
-    )
+    idle = os.cpu_count() or 1
+    if hasattr(os, "getloadavg"):
+        idle -= int(os.getloadavg()[0])
+    threads = max(1, min(4, idle))
+    seconds = int(START) + 5
     # Weights may be held twice (mapped, and repacked for the processor); the rest is context,
     # buffers, libraries.
-    return [
-        sys.executable,
-        "-EP",
-        "-c",
-        _CODE.format(root=root),
-        kind,
-        path,
-        states,
-        str(threads),
-        str(int(seconds) + 5),
-        str(2 * size + (3 << 30)),
-    ]
+    memory = 2 * os.path.getsize(path) + (3 << 30)
+    process = [sys.executable, "-EP", "-c", _CODE.format(root=root)]
+    return [*process, kind, path, states, str(threads), str(seconds), str(memory)]
 
 
 class Child:
@@ -74,7 +61,6 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.failures = 0
         self.reason = ""  # of the last failure
-        self._rest = b""
 
     def call(
         self, request: dict[str, Any], seconds: float, start: float = START
@@ -88,12 +74,13 @@ class Child:
             if self.process is None:
                 self._start()
                 seconds = max(seconds, start)
-            answer = self._exchange(
-                json.dumps(request).encode() + b"\n", time.monotonic() + seconds
-            )
+            line = json.dumps(request).encode() + b"\n"
+            answer = json.loads(self._exchange(line, time.monotonic() + seconds))
+            if not isinstance(answer, dict):
+                raise ValueError("the answer is no object")
             if "error" in answer:
                 raise OSError(answer["error"])
-        except (OSError, ValueError, TimeoutError) as e:
+        except (OSError, ValueError) as e:
             self.reason = str(e) or type(e).__name__
             self.failures += 1
             self.kill()
@@ -102,42 +89,38 @@ class Child:
         return answer
 
     def _start(self) -> None:
-        self._rest = b""
+        pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             self.argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=pipe,
+            stdout=pipe,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             bufsize=0,
         )
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
         os.set_blocking(self.process.stdin.fileno(), False)
 
-    def _exchange(self, line: bytes, end: float) -> dict[str, Any]:
+    def _exchange(self, line: bytes, end: float) -> bytes:
+        """Writes a line, however little the process reads at once, and reads one."""
         assert self.process and self.process.stdin and self.process.stdout
         into, out = self.process.stdin.fileno(), self.process.stdout.fileno()
-        got = bytearray(self._rest)
+        got = bytearray()
         while b"\n" not in got:
-            left = end - time.monotonic()
-            ready = select.select([out], [into] if line else [], [], max(0.0, left))
-            if left <= 0 or not (ready[0] or ready[1]):
+            left = max(0.0, end - time.monotonic())
+            readable, writable, _ = select.select([out], [into] if line else [], [], left)
+            if not left or not (readable or writable):
                 raise TimeoutError("no answer in time")
-            if ready[1]:
+            if writable:
                 line = line[os.write(into, line[:65536]) :]
-            if ready[0]:
+            if readable:
                 chunk = os.read(out, 1 << 20)
                 if not chunk:
                     raise OSError(f"the process ended with status {self.process.wait()}")
                 got += chunk
                 if len(got) > _MOST:
                     raise OSError("the answer is too long")
-        text, _, rest = bytes(got).partition(b"\n")
-        self._rest = rest
-        answer = json.loads(text)
-        if not isinstance(answer, dict):
-            raise ValueError("the answer is no object")
-        return answer
+        return bytes(got).partition(b"\n")[0]
 
     def kill(self) -> None:
         """Ends the process at once, whatever it does."""
@@ -151,9 +134,10 @@ class Child:
 
 
 class Asker:
-    """The language model of `chosen.choice`, asked about turns.
+    """The language model at `path`, asked about turns.
 
-    `until`: monotonic time after which nothing is asked any more.
+    `cache`: the directory for the state of the prompt, "" for none; `until`: monotonic time after
+    which nothing is asked any more.
     """
 
     def __init__(
@@ -161,28 +145,20 @@ class Asker:
         path: str,
         cache: str = "",
         *,
-        deadline: float = DEADLINE,
         until: float = float("inf"),
         argv: Sequence[str] | None = None,
     ) -> None:
-        self.deadline = deadline
-        self.until = until
+        states = os.path.join(cache, "prompts") if cache else ""
+        self.child = Child(argv or command("language", path, states))
+        self.answered = False
+        self._until = until
         self._leaning: dict[str, float] | None = None
-        self.child = Child(
-            argv
-            or command(
-                "language",
-                path,
-                os.path.join(cache, "prompts") if cache else "",
-                max(deadline, START),
-            )
-        )
 
     def __enter__(self) -> Asker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.child.kill()
 
     @property
     def reason(self) -> str:
@@ -193,40 +169,21 @@ class Asker:
         """{label: probability} over `promptform.LABELS`, or None."""
         return self._labels({"op": "labels", "role": role, "text": promptform.shortened(text)})
 
+    def opinion(self, role: str, text: str) -> Opinion | None:
+        if self._leaning is None:
+            self._leaning = self._labels({"op": "leaning"})
+        said = self.ask(role, text) if self._leaning else None
+        if said is None or self._leaning is None:
+            return None
+        self.answered = True
+        return promptform.opinion(said, self._leaning)
+
     def _labels(self, request: dict[str, Any]) -> dict[str, float] | None:
-        answer = self._call(request)
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return None
+        answer = self.child.call(request, min(DEADLINE, left), min(START, left))
         labels = answer.get("labels") if answer else None
         if not isinstance(labels, dict) or set(labels) != set(promptform.LABELS):
             return None
         return {label: float(labels[label]) for label in promptform.LABELS}
-
-    def opinion(self, role: str, text: str) -> tuple[float, str, str, dict[str, float]] | None:
-        """(probability that the turn is worth keeping, its likeliest type, "", share of each type)
-        as `classify.Opinion` takes it, or None.
-        """
-        if self._leaning is None:
-            self._leaning = self._labels({"op": "leaning"})
-        found = self.ask(role, text) if self._leaning else None
-        if found is None or self._leaning is None:
-            return None
-        shares = promptform.types(found, self._leaning)
-        return 1.0 - found[promptform.SKIP], max(shares, key=shares.__getitem__), "", shares
-
-    def title(self, role: str, text: str, label: str) -> str:
-        """A title in the model's words, "" for none."""
-        answer = self._call(
-            {"op": "title", "role": role, "text": promptform.shortened(text), "label": label}
-        )
-        found = answer.get("title") if answer else ""
-        return found if isinstance(found, str) else ""
-
-    def _call(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        left = self.until - time.monotonic()
-        return (
-            self.child.call(request, min(self.deadline, left), min(START, left))
-            if left > 0
-            else None
-        )
-
-    def close(self) -> None:
-        self.child.kill()

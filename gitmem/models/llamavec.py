@@ -1,10 +1,9 @@
 """Vectors by an embedding model, behind the protocol of the packaged table: `space`, `dims`,
 `embed(texts) -> list[bytes]`.
 
-The model runs in the process that `llamaproc` keeps. Promise: `space` names
-the model's file, how it pools, and this module's arithmetic, so vectors of
-another model or another way are never compared with these; vectors are scaled and
-rounded as `embed.quantise` does, so searching them is the same code. Raises
+The model runs in the process that `llamaproc` keeps. Promise: `space` names the model's file, how
+it pools, and this module's arithmetic, so vectors of another model are never compared with these;
+vectors are scaled and rounded as `embed.quantise` does, so the same code searches them. Raises
 NoVectors, and nothing else, where the model gives none.
 """
 
@@ -29,7 +28,7 @@ class NoVectors(MemError):
 
 
 class LlamaVectors:
-    """An embedder; `close` ends its process. `name` and `sha256` are those of `chosen.choice`."""
+    """An embedder, until its context ends; `name` and `sha256` as `chosen.choice` gives them."""
 
     def __init__(
         self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None
@@ -39,27 +38,24 @@ class LlamaVectors:
                 "llama-cpp-python is not installed, so no model can make vectors",
                 hint="`pip install 'git-mem[llm]'` compiles it",
             )
-        self.child = llamaproc.Child(
-            argv or llamaproc.command("embedding", path, "", max(_SECONDS, llamaproc.START))
-        )
+        self.child = llamaproc.Child(argv or llamaproc.command("embedding", path, ""))
         self._name = name.rsplit("/", 1)[-1]
         self._prefix = prefix(path, name, sha256)
-        self._about: dict[str, int] = {}
+        self._about: tuple[int, int] | None = None
 
     def __enter__(self) -> LlamaVectors:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.child.kill()
 
     @property
     def space(self) -> str:
-        about = self._known()
-        return f"{self._prefix}p{about['pooling']}-v{_VERSION}"
+        return f"{self._prefix}p{self._known()[1]}-v{_VERSION}"
 
     @property
     def dims(self) -> int:
-        return self._known()["dims"]
+        return self._known()[0]
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """One vector a text; zeros for an empty one."""
@@ -69,28 +65,25 @@ class LlamaVectors:
         """The vector of a question: some models want to be told that it is one."""
         return self._made({"op": "embed", "texts": [text], "query": True}, 1)[0]
 
-    def _known(self) -> dict[str, int]:
-        if not self._about:
+    def _known(self) -> tuple[int, int]:
+        """(length of a vector, how the model pools)."""
+        if self._about is None:
             answer = self._call({"op": "about"})
             try:
-                self._about = {"dims": int(answer["dims"]), "pooling": int(answer["pooling"])}
+                self._about = int(answer["dims"]), int(answer["pooling"])
             except (KeyError, TypeError, ValueError):
                 raise NoVectors("the embedding model gave a broken answer") from None
         return self._about
 
     def _made(self, request: dict[str, object], count: int) -> list[bytes]:
         answer = self._call(request).get("vectors")
-        dims = self.dims
-        if (
-            not isinstance(answer, list)
-            or len(answer) != count
-            or any(not isinstance(v, list) or len(v) != dims for v in answer)
-        ):
-            raise NoVectors("the embedding model gave a broken answer")
         try:
-            return [embed.quantise([round(_SCALE * x) for x in v]) for v in answer]
+            vectors = [embed.quantise([round(_SCALE * x) for x in v]) for v in answer or ()]
         except (TypeError, ValueError, OverflowError):
             raise NoVectors("the embedding model gave a vector that is none") from None
+        if len(vectors) != count or any(len(v) != self.dims for v in vectors):
+            raise NoVectors("the embedding model gave a broken answer")
+        return vectors
 
     def _call(self, request: dict[str, object]) -> dict[str, Any]:
         for _ in range(2):  # once more, should it have crashed
@@ -102,15 +95,10 @@ class LlamaVectors:
             hint="`git mem model use none --embed` goes back to the packaged table",
         )
 
-    def close(self) -> None:
-        self.child.kill()
-
 
 def prefix(path: str, name: str, sha256: str) -> str:
     """How the names of a model's spaces begin, known without asking it."""
     found = os.stat(path)
-    mark = (
-        sha256[:12]
-        or f"{crc32(f'{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}'.encode()):08x}"
-    )
+    stamp = f"{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}"
+    mark = sha256[:12] or f"{crc32(stamp.encode()):08x}"
     return f"{name.rsplit('/', 1)[-1]}-{mark}-"

@@ -1,32 +1,25 @@
 """What the language model is told and how it may answer. Pure text.
 
-Owns the task's words, the tool `create_memory` as a schema, the labels, and the
-grammar of an answer. The model never writes freely: it continues a tool call
-whose beginning is given, its type is read from the probabilities of the labels,
-and only a title is generated, under a grammar that admits nothing but a short
-line and the end of the call. So no answer can fail to parse.
-
-SKIP is a label like the others: "nothing to keep" is a decision, not silence.
-Raise `VERSION` with every change of a word here: what was cached or calibrated
-for another prompt is then of no use.
+The model continues a tool call whose beginning is given, and its type is read from the
+probabilities of the labels, so no answer can fail to parse. SKIP is a label like the others:
+"nothing to keep" is a decision, not silence. Raise `VERSION` with every change of a word here: what
+was calibrated for another prompt is then of no use.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 VERSION = 1
 SKIP = "skip"
 TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
 LABELS = (*TYPES, SKIP)
 
-# What says nothing: a model's answer to these is its leaning, not its opinion, and is divided out
-# (type right of 158 turns: 0.54 without, 0.55 with).
+# Turns that say nothing: a model's answer to these is its leaning, not its opinion, and is divided
+# out (type right of 158 turns: 0.54 without, 0.55 with).
 NEUTRAL = ("", "N/A", "...", "[text]")
-
-# characters of a turn that the model sees: the first two thirds and the end of a longer one; 200
-# tokens take a second on two cores
+# Characters of a turn that the model sees; 200 tokens take a second on two cores.
 MOST = 800
 
 SYSTEM = """You watch a coding session and decide which turns hold something a teammate should still know in a month. You get one turn at a time and call create_memory for it.
@@ -52,10 +45,8 @@ EXAMPLES = (
     ("assistant", "Now let me read the config file and check how the tests are started.", SKIP),
     (
         "assistant",
-        (
-            "Found it: the worker crashed because a stale lock file was left behind. It is removed"
-            " on start now, and the restart test passes."
-        ),
+        "Found it: the worker crashed because a stale lock file was left behind. It is removed"
+        " on start now, and the restart test passes.",
         "bugfix",
     ),
     ("user", "from now on never commit generated files", "preference"),
@@ -66,15 +57,15 @@ EXAMPLES = (
     ),
     (
         "assistant",
-        (
-            "The API returns amounts in cents, not in euros, so every price on the page was a"
-            " hundred times too high."
-        ),
+        "The API returns amounts in cents, not in euros, so every price on the page was a"
+        " hundred times too high.",
         "learning",
     ),
     ("user", "yes, go on", SKIP),
 )
 
+_TYPE = {"type": "string", "enum": [*LABELS], "description": "what kind of memory it is, or skip"}
+_TITLE = {"type": "string", "description": "what was said, in at most ten words of the turn"}
 TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -82,31 +73,26 @@ TOOL: dict[str, Any] = {
         "description": "Record what the turn holds, or that it holds nothing to keep (skip).",
         "parameters": {
             "type": "object",
-            "properties": {
-                "type": {
-                    "type": "string",
-                    "enum": list(LABELS),
-                    "description": "what kind of memory it is, or skip",
-                },
-                "title": {
-                    "type": "string",
-                    "description": "what was said, in at most ten words of the turn",
-                },
-            },
+            "properties": {"type": _TYPE, "title": _TITLE},
             "required": ["type", "title"],
         },
     },
 }
 
 BEFORE = '<tool_call>\n{"name": "create_memory", "arguments": {"type": "'
-BETWEEN = '", "title": "'
-AFTER = '"}}\n</tool_call>'
-LONGEST_TITLE = 80
+_LONGEST_TITLE = 80
+
+
+class Opinion(NamedTuple):
+    """P(worth keeping), which is 1 - P(skip), the likeliest type, and the share of each type."""
+
+    keep: float
+    type: str = ""
+    types: Mapping[str, float] | None = None
 
 
 def messages() -> list[dict[str, Any]]:
-    """The conversation up to the turn in question: the same for all, so its state is computed
-    once."""
+    """The conversation up to the turn: the same for all, so its state is computed once."""
     out: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
     for role, text, label in EXAMPLES:
         out.append({"role": "user", "content": turn(role, text)})
@@ -115,22 +101,26 @@ def messages() -> list[dict[str, Any]]:
 
 
 def turn(role: str, text: str) -> str:
-    """One turn as the model sees it."""
-    return f"[{role if role in ('user', 'assistant', 'commit', 'tool') else 'user'}]\n{shortened(text)}"  # noqa: E501
+    known = role if role in ("user", "assistant", "commit", "tool") else "user"
+    return f"[{known}]\n{shortened(text)}"
 
 
-def shortened(text: str, most: int = MOST) -> str:
-    """The beginning and the end of a long text."""
-    if len(text) <= most:
+def shortened(text: str) -> str:
+    """The first two thirds and the end of a long text."""
+    if len(text) <= MOST:
         return text
-    head = most * 2 // 3
-    return f"{text[:head]}\n[...]\n{text[-(most - head) :]}"
+    head = MOST * 2 // 3
+    return f"{text[:head]}\n[...]\n{text[-(MOST - head) :]}"
+
+
+def opinion(said: dict[str, float], leaning: dict[str, float]) -> Opinion:
+    """The answer to a turn, against the answer to nothing."""
+    shares = types(said, leaning)
+    return Opinion(1.0 - said[SKIP], max(shares, key=shares.__getitem__), shares)
 
 
 def types(said: dict[str, float], leaning: dict[str, float]) -> dict[str, float]:
-    """{type: share}, sums to 1: what the model says of a turn against what it says of nothing, if
-    the turn is worth keeping.
-    """
+    """{type: share}, sums to 1, if the turn is worth keeping."""
     parts = {t: said[t] / max(leaning[t], 1e-6) for t in TYPES}
     total = sum(parts.values())
     return {t: part / total if total else 1 / len(TYPES) for t, part in parts.items()}
@@ -138,18 +128,8 @@ def types(said: dict[str, float], leaning: dict[str, float]) -> dict[str, float]
 
 def call(label: str, text: str) -> str:
     """The tool call of an example."""
-    title = " ".join(text.split())[:LONGEST_TITLE].replace("\\", "").replace('"', "'")
-    return f"{BEFORE}{label}{BETWEEN}{title}{AFTER}"
-
-
-def grammar() -> str:
-    """GBNF of what may follow `BETWEEN`: a title in one line without quotes, and the end of the
-    call.
-    """
-    return (
-        f"root ::= char{{8,{LONGEST_TITLE}}} {json.dumps(AFTER)}\nchar ::="
-        ' [^"\\\\\\x00-\\x1f\\x7f]\n'
-    )
+    title = " ".join(text.split())[:_LONGEST_TITLE].replace("\\", "").replace('"', "'")
+    return f'{BEFORE}{label}", "title": "{title}"}}}}\n</tool_call>'
 
 
 def plain() -> str:

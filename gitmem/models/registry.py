@@ -1,8 +1,8 @@
 """The models that git mem knows by name, with their source, size and checksum.
 
-Promise: no figure here is a guess. Sizes and checksums are those of the publisher's hub for
-the pinned revision, a commit, as public projects recorded them (2026-11). One model has neither
-checksum nor commit: `fetch` wants a checksum from the user.
+No figure here is a guess: sizes and checksums are those of the publisher's hub for the pinned
+commit, as public projects recorded them (2026-11). One model has neither checksum nor commit:
+`fetch` wants a checksum from the user.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Known(NamedTuple):
     file: str
     size: int
     sha256: str
-    licence: str
     about: str
+    licence: str = "Apache-2.0"
 
     def url(self, hub: str = "") -> str:
         """The file's address; `hub` names a mirror with the same paths."""
@@ -31,7 +31,6 @@ class Known(NamedTuple):
 
 
 HUB = "https://huggingface.co"
-_APACHE = "Apache-2.0"
 
 MODELS = (
     Known(
@@ -42,7 +41,6 @@ MODELS = (
         "Qwen3-0.6B-Q8_0.gguf",
         639_446_688,
         "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031",
-        _APACHE,
         "the default: small, several languages",
     ),
     Known(
@@ -53,7 +51,6 @@ MODELS = (
         "Qwen3-1.7B-Q8_0.gguf",
         1_834_426_016,
         "061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a",
-        _APACHE,
         "surer, three times as slow",
     ),
     Known(
@@ -64,7 +61,6 @@ MODELS = (
         "Qwen3-4B-Q4_K_M.gguf",
         2_497_280_256,
         "7485fe6f11af29433bc51cab58009521f205840f5b4ae3a32fa7f92e8534fdf5",
-        _APACHE,
         "for machines with a fast processor",
     ),
     Known(
@@ -75,7 +71,6 @@ MODELS = (
         "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         491_400_064,
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        _APACHE,
         "the smallest; trained on code",
     ),
     Known(
@@ -86,7 +81,6 @@ MODELS = (
         "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         0,
         "",
-        _APACHE,
         "trained on code; its checksum is not known to git mem",
     ),
     Known(
@@ -97,7 +91,6 @@ MODELS = (
         "Qwen3-Embedding-0.6B-Q8_0.gguf",
         639_150_592,
         "06507c7b42688469c4e7298b0a1e16deff06caf291cf0a5b278c308249c3e439",
-        _APACHE,
         "vectors of 1024 numbers, many languages",
     ),
     Known(
@@ -108,7 +101,6 @@ MODELS = (
         "all-MiniLM-L6-v2-Q8_0.gguf",
         25_008_064,
         "263215c3cadd6e16740741a7624ab4cbb6c8e777688bd5331ecfbf5681c2f8ed",
-        _APACHE,
         "vectors of 384 numbers, English, fast",
     ),
 )

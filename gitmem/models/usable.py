@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..git import memfile
@@ -35,23 +36,18 @@ class State(NamedTuple):
 
 def state(kind: str, setting: str, environ: Mapping[str, str], mem_dir: str) -> State:
     """The model in use and its problem; loads nothing."""
-    instead = _INSTEAD[kind]
-    listed = f"{instead}; `git mem model list` names what is here"
+    hint = f"{_INSTEAD[kind]}; `git mem model list` names what is here"
     try:
         found = chosen.choice(kind, setting, environ)
     except OSError as e:
-        why = f"the model '{setting}' cannot be used: {e}"
-        return State(Choice("", setting, "", why), why, listed)
-    if found.reason:
-        return State(found, found.reason, listed)
-    if found.path and not llamaproc.available():
-        return State(
-            found,
-            f"the model '{found.name}' is here, but not llama.cpp",
-            f"{instead}; `pip install 'git-mem[llm]'` adds it",
-        )
-    why = _failed(mem_dir, found.path) if found.path and kind == registry.LANGUAGE else ""
-    return State(found, failure(found.name, why) if why else "", listed)
+        found = Choice("", setting, "", f"the model '{setting}' cannot be used: {e}")
+    if not found.path:
+        return State(found, found.reason, hint)
+    if not llamaproc.available():
+        problem = f"the model '{found.name}' is here, but not llama.cpp"
+        return State(found, problem, f"{_INSTEAD[kind]}; `pip install 'git-mem[llm]'` adds it")
+    why = _failed(mem_dir, found.path) if kind == registry.LANGUAGE else ""
+    return State(found, failure(found.name, why) if why else "", hint)
 
 
 def failure(name: str, why: str) -> str:
@@ -61,32 +57,24 @@ def failure(name: str, why: str) -> str:
 
 def remarks(settings: Config, environ: Mapping[str, str], mem_dir: str) -> list[tuple[str, str]]:
     """(problem, hint) for doctor, of each model that a setting names."""
-    out = []
-    for kind, name in SETTING.items():
-        found = state(kind, settings[name], environ, mem_dir)
-        if found.problem:
-            out.append((f"mem.{name}: {found.problem}", found.hint))
-    return out
+    found = {name: state(k, settings[name], environ, mem_dir) for k, name in SETTING.items()}
+    return [(f"mem.{name}: {s.problem}", s.hint) for name, s in found.items() if s.problem]
 
 
 def note(mem_dir: str, path: str, why: str) -> None:
     """Keeps why the model gave no answer; "" says that it did. Best effort."""
     kept = os.path.join(mem_dir, FAILED)
-    try:
+    with suppress(OSError):
         if why:
-            facts = {"path": path, "stamp": list(chosen.stamp(path)), "reason": why}
+            facts = {"path": path, "stamp": chosen.stamp(path), "reason": why}
             memfile.write(kept, json.dumps(facts).encode())
         elif os.path.lexists(kept):
             os.unlink(kept)
-    except OSError:
-        pass
 
 
 def _failed(mem_dir: str, path: str) -> str:
-    try:
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(memfile.read(os.path.join(mem_dir, FAILED), 1 << 16))
-        if (found["path"], found["stamp"]) == (path, list(chosen.stamp(path))):
+        if (found["path"], tuple(found["stamp"])) == (path, chosen.stamp(path)):
             return str(found["reason"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        pass
     return ""
