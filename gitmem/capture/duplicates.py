@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
+from ..engine.memory_rows import select_in
 from ..memory import similarity
-from ..memory.review_records import select_in
 from ..store import Store
 from . import suggestions
 

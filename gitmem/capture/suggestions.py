@@ -17,14 +17,15 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..core import fold, record, record_content, record_fields
+from ..core import record, record_content, record_fields
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import content_digest
+from ..engine.memory_rows import select_in
 from ..memory import review_records, write_gate
 from ..memory.memories import SHORTEST
-from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
-from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item, select_in
+from ..memory.remember import DUPLICATE, REFUSED, STORED, Result, purged
+from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item
 from ..notes.notetree import is_hex
 from ..store import Store
 
@@ -42,8 +43,6 @@ HELD = 10  # times `mem.suggestions`: how many of one session may wait, queue in
 
 class Suggestion(Item):
     """One suggestion and what became of it. `queued`: beyond its session's share."""
-
-    __slots__ = ("queued",)
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)
@@ -143,9 +142,7 @@ class _Known:
             self._digests = dict(select_in(cache, by_digest, digests))
             by_source = "SELECT source, id FROM memory WHERE source IN"
             self._sources = dict(select_in(cache, by_source, sources))
-            purges = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
-            tombstones = [r for (raw,) in purges if (r := record.parse(raw))]
-            return stored(cache), fold.purged(tombstones)[0]
+            return stored(cache), purged(cache)
 
         (found, self._purged), _ = store.with_cache(read)
         self._most_of_a_session = store.settings.number("suggestions") * HELD

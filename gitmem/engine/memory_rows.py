@@ -52,10 +52,7 @@ def firsts(cache: Cache, rows: Sequence[int]) -> list[int]:
     """The rows without those of a memory that an earlier one of them stands for."""
     if not cache.db.execute("SELECT 1 FROM memory WHERE nth > 0 LIMIT 1").fetchone():
         return list(rows)
-    ids: dict[int, str] = {}
-    for at in range(0, len(rows), 500):
-        part = ",".join(map(str, rows[at : at + 500]))
-        ids.update(cache.db.execute(f"SELECT row, id FROM memory WHERE row IN ({part})"))
+    ids = dict(select_in(cache, "SELECT row, id FROM memory WHERE row IN", rows))
     seen: dict[str, int] = {}
     return [row for row in rows if seen.setdefault(ids[row], row) == row]
 
@@ -74,6 +71,16 @@ def beside(cache: Cache, ids: Iterable[str]) -> dict[str, list[int]]:
         for id, row in cache.db.execute(sql, part):
             out.setdefault(id, []).append(row)
     return {id: rows for id, rows in out.items() if len(rows) > 1}
+
+
+def select_in(cache: Cache, sql: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """The rows of a statement that ends in `IN`, however many values there are."""
+    asked = list(values)
+    out: list[tuple[Any, ...]] = []
+    for at in range(0, len(asked), 500):
+        part = asked[at : at + 500]
+        out += cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)
+    return out
 
 
 def commit_of(data: dict[str, Any]) -> str:
