@@ -53,7 +53,7 @@ class Proposal(Item):
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)
         self.kind = str(data["kind"])
-        self.ids = [i for i in data["memories"] if isinstance(i, str)]
+        self.ids: list[str] = data["memories"]
         # The id of the memory that would stay, "" where only a person can say.
         self.keep = self.text("keep") if self.text("keep") in self.ids else ""
         self.why = self.text("why") if self.text("why") in _WHY_IN_WORDS else ""
@@ -173,11 +173,8 @@ def tend(store: Store) -> None:
     """Compares what is new after a session, for the next session's start to tell of."""
     if store.settings["capture"] == "false" or not store.settings.flag("consolidate"):
         return
-
-    def compared(cache: Cache) -> bool:
-        return cache.meta(_MARK, "0 0") == f"{cache.meta('rows', '0')} 1"
-
-    if not store.with_cache(compared)[0] and len(waiting(store)) < HELD:
+    mark, rows = store.with_cache(lambda cache: (cache.meta(_MARK), cache.meta("rows", "0")))[0]
+    if mark != f"{rows} 1" and len(waiting(store)) < HELD:
         looked = look(store, most=_AFTER_A_SESSION, seconds=_SECONDS, again=False)
         announce.add(store.repo.mem_dir, [], [], [p.id for p in looked.made])
 
