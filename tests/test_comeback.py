@@ -203,7 +203,7 @@ def test_a_merge_of_two_memories_on_a_branch(lab: Lab) -> None:
     commit(lab, repo, "b.py", "two")
     with opened(repo) as store:
         one, other = (memories.find(store, id) for id in ids)
-        memories.replace(store, one, [other], {"body": NEW})
+        memories.replace(store, one, other, {"body": NEW})
     assert listed(lab, repo) == [NEW]
     lab.git(repo, "checkout", "-q", "main")
     work(repo)
@@ -408,7 +408,7 @@ def test_two_that_became_one_where_one_had_come_back(lab: Lab, repo: pathlib.Pat
     other = tell(repo, THIRD)
     with opened(repo) as store:
         memories.replace(
-            store, memories.find(store, other), [memories.find(store, id)], {"body": THIRD + " UTC"}
+            store, memories.find(store, other), memories.find(store, id), {"body": THIRD + " UTC"}
         )
     work(repo)
     assert listed(lab, repo) == [THIRD + " UTC"]

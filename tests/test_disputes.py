@@ -17,7 +17,7 @@ from conftest import Lab
 from test_consolidate import AGAIN, MONDAY, POSTGRES, REDIS, WIPED, Place
 
 from gitmem.engine import contradictions
-from gitmem.memory import consolidate, proposals
+from gitmem.memory import consolidate, memories
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_teammate_s_notes_neither_make_a_proposal_nor_a_mark(place: Place) -> 
     seen = [json.loads(line) for line in place.lab.lines(place.repo, "mem/team")]
     assert len(seen) == 2
     store = place.store()
-    there = store.with_cache(lambda cache: proposals._present(cache, [a, b]))[0]
+    there = store.with_cache(lambda cache: memories.load_many(cache, [a, b]))[0]
     store.close()
     fields = {
         "id": "ab" * 16,
@@ -243,16 +243,17 @@ def test_what_something_else_covers_too_or_a_person_forgot_does_not_come_back(pl
 # Bounds
 
 
-def test_what_the_records_say_takes_half_of_the_time_at_most_and_says_so(place: Place) -> None:
+def test_of_what_was_replaced_only_the_newest_are_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (a,) = place.add(REDIS, scope="private")
     place.add(f"The login timeout follows from memory {a[:8]} and nothing else", scope="private")
     place.lab.mem(place.repo, "supersede", a, "Nobody may touch the staging cluster")
     store = place.store()
     try:
-        cut = store.with_cache(lambda cache: consolidate.find(cache, 0, 0.0))[0]
-        assert cut.cut and cut.found == []
-        whole = store.with_cache(lambda cache: consolidate.find(cache, 0, 60.0))[0]
-        assert not whole.cut and [f.kind for f in whole.found] == [consolidate.CITES]
-        assert proposals.look(store, seconds=0.0, write=False).cut
+        for most, kinds in ((1, [consolidate.CITES]), (0, [])):
+            monkeypatch.setattr(consolidate, "REPLACED", most)
+            looked = store.with_cache(lambda cache: consolidate.find(cache))[0]
+            assert [f.kind for f in looked.found] == kinds
     finally:
         store.close()

@@ -360,7 +360,6 @@ def test_what_supersedes_is_about_the_same_lines(lab: Lab) -> None:
     assert [(p["path"], p.get("lines")) for p in line["paths"]] == [
         ("moved.py", "7-10"),
         ("new.py", "3"),
-        ("other.py", "4-6"),
         ("other.py", None),
         ("cut.py", None),
         ("gone.py", "2"),

@@ -119,7 +119,7 @@ def by_replace(store: Store, given: dict[str, Any]) -> None:
     stay, gone = (
         memories.find(store, a_memory(store, text)) for text in ("one way", "another way")
     )
-    memories.replace(store, stay, [gone], given)
+    memories.replace(store, stay, gone, given)
 
 
 def by_accept(store: Store, given: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ def test_a_merge_of_memories_contradicts_the_one_it_took_away(lab: Lab, repo: pa
         memories.replace(
             store,
             stay,
-            [gone],
+            gone,
             {"body": "The staging database is wiped on Sundays and exports are gone"},
         )
     commit(lab, repo, "b.py", "three")

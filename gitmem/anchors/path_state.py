@@ -18,6 +18,7 @@ import time
 
 from ..core import lineanchor
 from ..core.errors import GitFailed
+from ..engine import memory_rows, path_state_store
 from ..engine.anchor_state_store import UNBORN, WAITING
 from ..engine.anchor_state_store import UNKNOWN as UNKNOWN
 from ..engine.cache import Cache
@@ -89,6 +90,33 @@ def states(
         found = found or Finder(repo)
         out.update((item, _state(item, tree, names, found)) for item in other)
     return [out[item] for item in noted]
+
+
+def of_rows(
+    repo: Repo,
+    cache: Cache,
+    rows: Iterable[int],
+    head: str,
+    seconds: float = ON_THE_SPOT,
+    kept: bool = False,
+) -> dict[int, list[PathState]]:
+    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`)
+    as git says now, of all of them together.
+    """
+    wanted = list(dict.fromkeys(rows))
+    known = path_state_store.read(cache, wanted, head)
+    out: dict[int, list[PathState]] = {}
+    asked: dict[int, list[Noted]] = {}
+    for row, (data, _, _) in zip(wanted, memory_rows.load(cache, wanted), strict=True):
+        places = memory_rows.places(data)
+        out[row] = path_state_store.of(known.get(row), len(places))
+        if not kept and path_state_store.waiting({row: out[row]}):
+            anchor = memory_rows.commit_of(data)
+            asked[row] = [(anchor, *place) for place in places]
+    noted = [item for items in asked.values() for item in items]
+    answers = iter(states(repo, cache, noted, head, seconds) if noted else [])
+    out.update((row, [next(answers) for _ in items]) for row, items in asked.items())
+    return out
 
 
 def _state(item: Noted, tree: Tree, names: _Names, finder: Finder) -> PathState:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
+from ..engine.sql import select_in
 from ..memory import similarity
-from ..memory.review_records import select_in
 from ..store import Store
 from . import suggestions
 
@@ -28,7 +28,7 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
     asked = sorted(set(sources))
 
     def read(cache: Cache) -> dict[str, str]:
-        found = dict(select_in(cache, "SELECT source, id FROM memory WHERE source IN", asked))
+        found = dict(select_in(cache.db, "SELECT source, id FROM memory WHERE source IN {}", asked))
         suggested = {s.text("source"): s.id for s in suggestions.stored(cache).values()}
         return {**found, **{source: suggested[source] for source in asked if source in suggested}}
 

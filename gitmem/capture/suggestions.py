@@ -18,13 +18,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ..core import fold, record, record_content
+from ..core import record, record_content
 from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.document import content_digest
+from ..engine.sql import select_in
 from ..memory import review_records, write_gate
-from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
-from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item, select_in
+from ..memory.remember import DUPLICATE, REFUSED, STORED, Result, purged
+from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item
 from ..notes.notetree import is_hex
 from ..store import Store
 
@@ -36,8 +37,6 @@ HELD = 10  # times `mem.suggestions`: how many of one session may wait, queue in
 
 class Suggestion(Item):
     """One suggestion and what became of it. `queued`: beyond its session's share."""
-
-    __slots__ = ("queued",)
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)
@@ -123,13 +122,11 @@ class _Known:
         sources = sorted({str(data["source"]) for data in drafts})
 
         def read(cache: Cache) -> dict[str, Suggestion]:
-            by_digest = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN"
-            self._memories: dict[Any, str] = dict(select_in(cache, by_digest, digests))
-            by_source = "SELECT source, id FROM memory WHERE source IN"
-            self._memories.update(select_in(cache, by_source, sources))
-            purges = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
-            tombstones = [r for (raw,) in purges if (r := record.parse(raw))]
-            self._purged = fold.purged(tombstones)[0]
+            by_digest = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN {}"
+            self._memories: dict[Any, str] = dict(select_in(cache.db, by_digest, digests))
+            by_source = "SELECT source, id FROM memory WHERE source IN {}"
+            self._memories.update(select_in(cache.db, by_source, sources))
+            self._purged = purged(cache)
             return stored(cache)
 
         self._ids = store.with_cache(read)[0]

@@ -39,7 +39,7 @@ def consolidate_command(
                     "found": [{"new": p in found.made, **proposals.public(p)} for p in items],
                     "proposed": 0 if dry_run else len(found.made),
                     "compared": found.compared,
-                    "complete": found.whole and not found.cut,
+                    "complete": found.whole,
                 }
             )
         else:
@@ -55,8 +55,6 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
             f"looked at {found.compared} memories so far; `git mem consolidate` goes on with the"
             " rest"
         )
-    if found.cut:
-        write("there was no time to look at all that was replaced; the newest came first")
     if not new and not before:
         write("found nothing that repeats, replaces or contradicts something else")
     elif dry_run:

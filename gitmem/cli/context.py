@@ -8,13 +8,12 @@ import sys
 import typer
 
 from ..agents import context, context_render, head_facts
-from ..anchors import anchor_state, anchor_state_update, snapshot_view
+from ..anchors import anchor_state, anchor_state_update, path_state, snapshot_view
 from ..core import fastjson
 from ..core.errors import UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import discover
-from ..memory import view
 from . import app
 from .common import opened, warn, write, write_json
 from .options import flag, text
@@ -88,7 +87,7 @@ def context_command(
                     only=past.filter(Filter()),
                     aged=lambda cache, rows, head: {
                         row: dict(enumerate(found))
-                        for row, found in view.path_states(store, cache, rows, head).items()
+                        for row, found in path_state.of_rows(store.repo, cache, rows, head).items()
                     },
                 )
 

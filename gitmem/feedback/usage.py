@@ -1,14 +1,12 @@
 """What counts as use of a memory that a session was told. Pure.
 
-A memory was used if its id is named in an answer, or if a file it names was
-changed after it was told. Being shown is no use, and neither is what came
-before: a file that was changed first says nothing about what was told then.
+A memory was used if its id is named in an answer, or if a file it names was changed after it was
+told. Being shown is no use, and neither is a change that came before.
 
-Three things are no credit although they look like one. A memory told because
-its file is about to be read or changed (route `tool`) gains nothing from that
-change. One that was told before the model's context was emptied gains nothing
-from changes after that, unless it was told again. And of several memories that
-name one changed file, each gets its part only (`confidence.count`).
+Three things are no credit although they look like one. A memory told because its file is about to
+be read or changed (route `tool`) gains nothing from that change. One that was told before the
+model's context was emptied gains nothing from changes after that, unless it was told again. And of
+several memories that name one changed file, each gets its part only (`confidence.count`).
 
 Standard library only and nothing that costs: the end of every answer waits for `cited`.
 """
@@ -35,9 +33,7 @@ def cited(answer: str, told: Iterable[str]) -> list[str]:
 
 
 def stretches(entries: Iterable[Entry]) -> list[Stretch]:
-    """The lines of a session's file, cut where the model forgot: when each id was first told by a
-    route that counts, and each path last changed.
-    """
+    """The lines of a session's file, cut where the model forgot."""
     told: dict[str, int] = {}
     changed: dict[str, int] = {}
     out = [(told, changed)]
@@ -57,10 +53,7 @@ def stretches(entries: Iterable[Entry]) -> list[Stretch]:
 def changed_after(
     found: Iterable[Stretch], named: Mapping[str, Iterable[str]], since: int = 0
 ) -> dict[str, set[str]]:
-    """{id: the paths it names that were changed after it was told}.
-
-    `named`: {id: paths}; `since`: changes before that line are others' business.
-    """
+    """{id: the paths it names that were changed after it was told, and from line `since` on}."""
     out: dict[str, set[str]] = {}
     for told, changed in found:
         for id, at in told.items():
@@ -75,9 +68,7 @@ def changed_after(
 
 
 def shares(used: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """{id: how many of these memories share the change it has with fewest}: 1 where a changed file
-    speaks for it alone.
-    """
+    """{id: how many of these memories share the change that it shares with fewest}."""
     holders: dict[str, int] = {}
     for paths in used.values():
         for path in set(paths):

@@ -1,13 +1,11 @@
 """Decision records in the tree become memories: `git mem import adr`.
 
-Reads Michael Nygard's form (`## Status`, `## Context`, `## Decision`, `## Consequences`), MADR in
-its versions (front matter or a list with status and date, `## Decision Outcome`), and forms
-between. The memory has the file's own words, the decision first. Its source names the file and a
-digest of its text, so reading again adds nothing and a changed file becomes a new version of
-its memory. A memory that a person edited or forgot in git mem stays as it is.
+Reads Michael Nygard's form and MADR in its versions. The memory has the file's own words, the
+decision first. Its source names the file and a digest of its text, so reading again adds nothing
+and a changed file is a new version. A memory that a person edited or forgot stays as it is. A
+superseded record is left out and named; a rejected one becomes a dead end.
 
-Promise: no file is changed, and no file outside of the working tree read. A superseded or
-deprecated record is left out and named; a rejected one becomes a dead end.
+Promise: no file is changed, and no file outside of the working tree read.
 """
 
 from __future__ import annotations
@@ -17,15 +15,13 @@ import re
 from typing import Any, NamedTuple
 
 from ..core import record
-from ..core.digest import sha256
 from ..core.errors import MemError
-from ..engine.cache import Cache
+from ..engine.document import content_digest
 from ..git import worktree_file
 from ..store import Store
 from . import memories, remember
 
 SOURCE = "adr:"
-_UP_TO = "adr;"  # the next character: every source of ours sorts before it
 # Where tools and projects keep them; `.adr-dir` of adr-tools goes before.
 _NAMES = (
     "adr adrs ADR decisions architecture/decisions architecture/adr architecture-decisions"
@@ -46,7 +42,8 @@ _HEADING = re.compile(r"^(#{1,4})[ \t]+(.*)$")
 _UNDERLINED = re.compile(r"(\A|\n\n)(\S[^\n]*)\n(=+|-{3,})[ \t]*(?=\n|\Z)")
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _NUMBER = re.compile(r"^(?:adr|rfc|decision)?[ \-_#]*\d+[ \t]*[.:)–—-]*[ \t]*", re.IGNORECASE)
-_FIELD = re.compile(r"(status|date|decision-?date|deciders|tags)\**[ \t]*:\**(.*)", re.IGNORECASE)
+_FRONT = re.compile(r"---\n(.*?)\n---[^\n]*\n?", re.DOTALL)
+_FIELD = re.compile(r"(status|date|decision-?date)\**[ \t]*:\**(.*)", re.IGNORECASE)
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
@@ -70,11 +67,11 @@ _AFTER = _headings(
 
 
 class Decision(NamedTuple):
-    """One file read. `status` is a word in lower case, "accepted" where the file names none."""
+    """One file read."""
 
     title: str
     body: str
-    status: str
+    status: str  # a word in lower case, "accepted" where the file names none
     date: str
 
 
@@ -94,11 +91,16 @@ class Item(NamedTuple):
 def parse(text: str) -> Decision | None:
     """The decision in a file; None for a text that states none."""
     text = text.replace("\r\n", "\n").lstrip("\ufeff")
-    front, text = _front_matter(text)
-    title, sections, lead = _sections(_COMMENT.sub("", text))
+    front = _FRONT.match(text)
+    title, sections, lead = _sections(_COMMENT.sub("", text[front.end() :] if front else text))
     by_name = {name.lower(): body for name, body in reversed(sections)}
-    fields = {**_fields(lead), **front}
-    parts = [part for names in (_DECISION, _CONTEXT, _AFTER) for part in _named(sections, names)]
+    fields = _fields(f"{lead}\n{front[1]}" if front else lead)
+    parts = [
+        f"## {name}\n\n{body}"
+        for names in (_DECISION, _CONTEXT, _AFTER)
+        for name, body in sections
+        if name.lower() in names and body
+    ]
     if not title or not parts or _DECISION.isdisjoint(by_name):
         return None
     body = "\n\n".join(parts)
@@ -113,13 +115,6 @@ def parse(text: str) -> Decision | None:
         status[0] if status else "accepted",
         date[1] if date else "",
     )
-
-
-def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    if not text.startswith("---\n"):
-        return {}, text
-    head, closed, rest = text[4:].partition("\n---")
-    return (_fields(head), rest.partition("\n")[2]) if closed else ({}, text)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -147,17 +142,11 @@ def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
     return title, [(name, "\n".join(body).strip()) for name, body in sections], "\n".join(lead)
 
 
-def _named(sections: list[tuple[str, str]], names: frozenset[str]) -> list[str]:
-    return [f"## {name}\n\n{body}" for name, body in sections if name.lower() in names and body]
-
-
 # Finding the files
 
 
 def directories(top: str) -> list[str]:
-    """Where this project keeps such files: the directory in `.adr-dir`, else those of PLACES that
-    exist.
-    """
+    """The directory in `.adr-dir`, else those of PLACES that exist."""
     try:
         named = worktree_file.read(top, ".adr-dir", 4096) or b""
         place = os.fsdecode(named.partition(b"\n")[0].strip()).strip("/")
@@ -183,14 +172,11 @@ def _inside(top: str, directory: str) -> str:
             f"'{directory}' is not in this repository",
             hint="a memory names files of its own repository",
         )
-    inside = os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
-    return "" if inside == "." else inside.replace(os.sep, "/")
+    return os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
 
 
 def _files(top: str, place: str) -> list[str]:
-    """The Markdown files of a directory and of up to three levels below, in their order; no
-    link.
-    """
+    """The Markdown files of a directory and of up to three levels below; no links."""
     found: list[str] = []
     root = os.path.join(top, place)
     for directory, names, files in os.walk(root):
@@ -218,10 +204,7 @@ def take(
     allow_secret: bool = False,
     dry: bool = False,
 ) -> list[Item]:
-    """Imports the decision records of a directory, or of this project.
-
-    Raises MemError where it finds no directory.
-    """
+    """Imports the decision records of a directory, or of this project; `dry`: writes nothing."""
     top = store.repo.top
     if not top:
         raise MemError("there is no working tree here", hint="run it where the files are")
@@ -229,54 +212,51 @@ def take(
     if not places:
         raise MemError(
             "no directory with decision records",
-            hint=(
-                "looked for docs/adr, doc/adr, docs/decisions and the like; name one: `git mem"
-                " import adr DIR`"
-            ),
+            hint="looked for docs/adr, doc/adr, docs/decisions and the like; name one:"
+            " `git mem import adr DIR`",
         )
-    items: list[Item] = []
-    found: list[tuple[str, Decision]] = []
-    for name in (name for place in places for name in _files(top, place)):
-        read = _read(top, name)
-        if isinstance(read, Item):
-            items.append(read)
-        else:
-            found.append((name, read))
-    new, changed = [], []
     known, last = _known(store), _last_commits(store, places)
-    for name, got in found:
-        fields = _fields_of(name, got)
-        imported = known.get(name, {})
-        if fields["source"] in imported:
-            items.append(Item(name, KNOWN, imported[fields["source"]], got.title, "as it was"))
+    items: list[Item] = []
+    new: dict[int, dict[str, Any]] = {}  # by places in `items`
+    changed: dict[int, tuple[memories.Found, dict[str, Any]]] = {}
+    for name in (name for directory in places for name in _files(top, directory)):
+        got = _read(top, name)
+        if isinstance(got, Item):
+            items.append(got)
             continue
-        former = _former(store, imported)
-        if former is not None and (why := _settled(former)):
-            items.append(Item(name, KNOWN, former.memory.id, got.title, why))
-        elif former is not None:
-            changed.append((name, former, fields))
+        fields = _fields_of(name, got)
+        versions = known.get(name, {})
+        id = versions.get(fields["source"], "")
+        if id:
+            items.append(Item(name, KNOWN, id, got.title, "as it was"))
+        elif versions:
+            id = list(versions.values())[-1]
+            former = memories.find_many(store, [id])[id]
+            why = _settled(former)
+            if not why:
+                changed[len(items)] = (former, fields)
+            items.append(Item(name, KNOWN if why else EDITED, id, got.title, why))
         else:
             commit, when = last.get(name, ("", ""))
             at = f"{got.date}T00:00:00Z" if got.date else when
             draft = {**fields, "commit": commit, "created_at": at, "scope": scope}
-            new.append((name, {k: v for k, v in draft.items() if v}))
+            new[len(items)] = {k: v for k, v in draft.items() if v}
+            items.append(Item(name, STORED, "", got.title))
     if dry:
-        items += [Item(n, EDITED, former.memory.id, f["title"]) for n, former, f in changed]
-        return items + [Item(n, STORED, "", f["title"]) for n, f in new]
-    edits = [(former, fields) for _, former, fields in changed]
-    refusals = memories.edit_many(store, edits, allow_secret=allow_secret)
-    for (name, former, fields), refusal in zip(changed, refusals, strict=True):
-        status, why = (REFUSED, refusal.message) if refusal else (EDITED, "")
-        items.append(Item(name, status, former.memory.id, fields["title"], why))
-    results = remember.remember(store, [draft for _, draft in new], allow_secret=allow_secret)
-    words = {remember.STORED: STORED, remember.DUPLICATE: KNOWN}
-    for (name, draft), r in zip(new, results, strict=True):
-        items.append(Item(name, words.get(r.status, REFUSED), r.id, draft["title"], r.reason))
+        return items
+    refusals = memories.edit_many(store, changed.values(), allow_secret=allow_secret)
+    for place, refusal in zip(changed, refusals, strict=True):
+        if refusal:
+            items[place] = items[place]._replace(status=REFUSED, reason=refusal.message)
+    results = remember.remember(store, new.values(), allow_secret=allow_secret)
+    words = {remember.STORED: STORED, remember.DUPLICATE: KNOWN, remember.REFUSED: REFUSED}
+    for place, r in zip(new, results, strict=True):
+        items[place] = items[place]._replace(status=words[r.status], id=r.id, reason=r.reason)
     return items
 
 
 def _read(top: str, name: str) -> Decision | Item:
-    """The decision in a file, or why it is not taken in."""
+    """The decision in a file, or why there is none."""
     try:
         raw = worktree_file.read(top, name, LARGEST) or b""
     except MemError as e:
@@ -297,33 +277,20 @@ def _fields_of(name: str, got: Decision) -> dict[str, Any]:
         "body": got.body,
         "type": "dead-end" if got.status == "rejected" else "decision",
         "tags": ["adr", *([got.status] if got.status in ("proposed", "draft") else [])],
-        "source": f"{SOURCE}{name[:800]}@{digest_of(got.title, got.body)}",
+        "source": f"{SOURCE}{name[:800]}@{content_digest(got.title, got.body).hex()[:16]}",
         "paths": [name],
         "provenance": "CITED",
     }
 
 
-def digest_of(title: str, body: str) -> str:
-    return sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).hexdigest()[:16]
-
-
 def _known(store: Store) -> dict[str, dict[str, str]]:
     """{file: {source: memory}} of all files that were ever imported, the oldest first."""
-    sql = "SELECT source, id FROM memory WHERE source >= ? AND source < ? ORDER BY at, row"
-
-    def read(cache: Cache) -> list[tuple[str, str]]:
-        return list(cache.db.execute(sql, (SOURCE, _UP_TO)))
-
+    sql = "SELECT source, id FROM memory WHERE source GLOB ? ORDER BY at, row"
+    rows, _ = store.with_cache(lambda cache: cache.db.execute(sql, (SOURCE + "*",)).fetchall())
     found: dict[str, dict[str, str]] = {}
-    for source, id in store.with_cache(read)[0]:
+    for source, id in rows:
         found.setdefault(source[len(SOURCE) :].rpartition("@")[0], {})[source] = id
     return found
-
-
-def _former(store: Store, imported: dict[str, str]) -> memories.Found | None:
-    """The memory of the last version of a file that was imported."""
-    ids = list(imported.values())[-1:]
-    return memories.find_many(store, ids)[ids[0]] if ids else None
 
 
 def _settled(former: memories.Found) -> str:
@@ -331,9 +298,8 @@ def _settled(former: memories.Found) -> str:
     if not former.counts:
         return f"its memory was {former.memory.status}"
     data = former.record.data
-    digest = digest_of(str(data.get("title") or ""), str(data.get("body")))
-    edited = str(data.get("source")).rpartition("@")[2] != digest
-    return "its memory was edited here" if edited else ""
+    digest = content_digest(str(data.get("title") or ""), str(data.get("body"))).hex()[:16]
+    return "" if str(data.get("source")).endswith("@" + digest) else "its memory was edited here"
 
 
 def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]:
@@ -343,16 +309,8 @@ def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]
     mark = os.urandom(8).hex()
     out, whole = store.repo.git.limited(
         None,
-        "log",
-        "--no-merges",
-        "--no-renames",
-        "--no-show-signature",
-        "--no-notes",
-        "-z",
-        "--name-only",
-        f"--format={mark}%H %cI%x00",
-        "HEAD",
-        "--",
+        *("log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z"),
+        *("--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--"),
         *(f":(top,literal){place}" for place in places),
     )
     if not whole and store.repo.git.promised:
@@ -360,12 +318,11 @@ def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]
             "warning: which commits wrote some decisions is not known (partial clone): they are"
             " noted at HEAD"
         )
-    raw = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
     found: dict[str, tuple[str, str]] = {}
-    for part in raw.split(mark)[1:]:
+    whole_names = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
+    for part in whole_names.split(mark)[1:]:
         about, *names = part.split("\0")
         commit, _, when = about.partition(" ")
         for name in names:
-            if name.strip("\n"):
-                found.setdefault(name.strip("\n"), (commit, when))
+            found.setdefault(name.strip("\n"), (commit, when))
     return found

@@ -1,64 +1,45 @@
-"""Finds memories that say the same, of which one takes the place of the other, or that contradict
-each other. `proposals` writes what is found.
+"""Finds memories that say the same, replace or contradict each other; `proposals` writes them down.
 
-Three ways lead to a pair: equal texts (by their digest), vectors (the MOST nearest earlier memories
-with a cosine of NEAREST or more), and a path that both name. Then the words decide
-(`graph/relation`); the rules were chosen on real memories, for few false proposals
-(`docs/evaluation.md`).
+Pairs are compared that have near vectors (the MOST nearest earlier memories with a cosine of
+NEAREST or more), equal texts, or a path that both name. Then the words decide (`relation`), for few
+false proposals. Other findings need no comparison: the records say which memories were replaced or
+edited in two places.
 
-Promise: no pair is found by its vectors alone. Comparing stops when its time is over (a block of
-rows is finished) and goes on there the next time; a new memory is compared with all that were there
-before it. `superseded` has half of that time; `cut` says that it was not enough.
+Promise: no pair is found by its vectors alone. Comparing stops when its time is over and goes on
+there the next time; a new memory is compared with all that were there before it.
 
-Not found: the same in quite other words (a cosine below NEAREST), texts without a word that the
-table knows unless they are equal, a memory whose MOST nearest are others, paths that more than
-CROWD memories name, and two events in nearly the same words (two fixes of two bugs are two
-memories).
+Not found: the same in quite other words, a memory whose MOST nearest are others, paths and texts
+that more than CROWD memories have, two events in nearly the same words (two fixes of two bugs are
+two memories), and what became of all but the REPLACED newest replaced ones.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..core import record
+from ..core import id_mentions, record
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import TEAM
-from . import relation, similarity, superseded
+from ..engine.document import SUPERSEDED, TEAM, vector_text
+from . import memories, relation, similarity
 
-MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = (
-    "merge",
-    contradictions.SUPERSEDE,
-    contradictions.CONTRADICTION,
-    "versions",
-    "share",
-    "cites",
-)
-KINDS = (
-    CONTRADICTION,
-    SUPERSEDE,
-    VERSIONS,
-    CITES,
-    MERGE,
-    SHARE,
-)  # in the order in which they are put before a person
+MERGE, VERSIONS, SHARE, CITES = "merge", "versions", "share", "cites"
+SUPERSEDE, CONTRADICTION = contradictions.SUPERSEDE, contradictions.CONTRADICTION
+# In the order in which they are put before a person.
+KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)
 
-SAME, ALL, WORDING, AGAINST, VALUE = (
-    "same",
-    "all of it",
-    "later wording",
-    contradictions.AGAINST,
-    contradictions.VALUE,
-)
-EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
-WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
+SAME, ALL, WORDING = "same", "all of it", "later wording"
+AGAINST, VALUE = contradictions.AGAINST, contradictions.VALUE
+EDITED, YOURS, REPLACED_NAME = "edited twice", "yours alone", "names a replaced one"
 
 NEAREST = 0.6  # cosine from which a pair of vectors is looked at
 MOST = 8  # pairs of one memory by its vector
 CROWD = 40  # memories that name one path; of more, they are not about it
+REPLACED = 2_000  # memories
 _KEPT = 20_000  # memories whose texts are kept while one call compares
 # What happened once, at one commit: the same words about another commit are another event.
 _EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "handoff"])
@@ -67,61 +48,39 @@ _EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "han
 class Memory:
     """One visible version, as far as comparing needs it. `latest`: the latest time that counts."""
 
-    __slots__ = ("anchor", "at", "author", "id", "paths", "row", "scope", "session", "text", "type")
-
-    def __init__(self, row: int, data: dict[str, Any], scope: int, latest: str) -> None:
+    def __init__(self, row: int, data: dict[str, Any], team: bool, latest: str) -> None:
         self.row = row
         self.id = str(data["id"])
-        self.scope = scope
-        body = record.clean(data["body"])
-        title = memory_rows.word(data.get("title")) or ""
-        made = "title-by-model" in memory_rows.words(data.get("tags"))
-        self.text = (
-            body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
-        )
+        self.team = team
+        by_model = "title-by-model" in memory_rows.words(data.get("tags"))
+        self.text = record.clean(data["body"] if by_model else vector_text(data))
         self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
         self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
         self.paths = frozenset(p for p, _ in memory_rows.paths(data))
         self.anchor = memory_rows.commit_of(data)
         self.session = memory_rows.word(data.get("session")) or ""
-        self.author = memory_rows.word(data.get("author")) or ""
-
-    @property
-    def team(self) -> bool:
-        return bool(self.scope & TEAM)
 
 
 class Finding(NamedTuple):
-    """What a person may want to do something about.
-
-    `ids`: the memories concerned, the older first; of VERSIONS the one; of SHARE (the old one of
-    the team, the private one that replaces it); of CITES (the one that cites, the superseded one,
-    the one in its place). `keep`: which would stay, "" where only a person can say. `why`: one of a
-    few words."""
+    """What a person may want to do something about."""
 
     kind: str
+    # The older first; of VERSIONS the one; of SHARE (the team's old one, the private one that
+    # replaces it); of CITES (the one that cites, the superseded one, the one in its place).
     ids: tuple[str, ...]
-    keep: str = ""
+    keep: str = ""  # which would stay, "" where only a person can say
     why: str = ""
     near: float = 0.0
     row: int = 0
     slot: relation.Slot | None = None
+    heads: tuple[str, ...] = ()  # of VERSIONS: the versions that stand beside each other
 
 
 class Looked(NamedTuple):
-    """`upto`: the row before which everything was compared; `rows`: how many there are; `cut`:
-    there was no time for all that was replaced.
-    """
-
     found: list[Finding]
     compared: int
-    upto: int
-    rows: int
-    cut: bool = False
-
-    @property
-    def whole(self) -> bool:
-        return self.upto >= self.rows
+    upto: int  # the row before which everything was compared
+    whole: bool  # nothing is left to compare
 
 
 def find(
@@ -132,29 +91,32 @@ def find(
     most: int = 1000,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Looked:
-    """Compares the memories in rows from `since` on with all before them, for `seconds`, until
-    `most` findings that `skip` does not take.
-    """
-    begun = time.monotonic()
-    end, half = begun + seconds, superseded.TimeLimit(begun + seconds / 2)
-    pool = _Pool(cache)
-    found = [f for f in _without_comparing(cache, half) if not skip(f)][:most]
+    """Compares the rows from `since` on with all before them; ends at `most` or after `seconds`."""
+    end = time.monotonic() + seconds
+    latest = filters.latest(cache)
+
+    @lru_cache(_KEPT)
+    def memory(row: int) -> Memory:
+        data, scope, _ = memory_rows.load(cache, [row])[0]
+        return Memory(row, data, bool(scope & TEAM), latest)
+
+    found = [f for f in _without_comparing(cache) if not skip(f)][:most]
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
-    merged = _Clusters()
-    values: dict[str, set[str]] = {}
+    same: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = defaultdict(set)
     taken: set[frozenset[str]] = set()
     for place, done, pairs in _candidates(cache, since):
         for a, b, near in pairs:
-            one, other = pool.get(a), pool.get(b)
+            one, other = memory(a), memory(b)
             pair = frozenset((one.id, other.id))
             finding = judge(one, other, near) if len(pair) == 2 and pair not in taken else None
             if finding is None:
                 continue
             taken.add(pair)
             if finding.slot:
-                values.setdefault(finding.slot.frame, set()).update(finding.slot[1:])
-            if not skip(finding) and (finding.kind != MERGE or merged.join(*finding.ids)):
+                values[finding.slot.frame].update(finding.slot[1:])
+            if not skip(finding) and (finding.kind != MERGE or _joined(same, *finding.ids)):
                 found.append(finding._replace(row=max(a, b)))
         upto, compared = place, compared + done
         progress(done)
@@ -169,124 +131,131 @@ def find(
         for f in found
         if not f.slot or len(values[f.slot.frame]) <= 2 + relation.of_a_kind(f.slot)
     ]
-    return Looked(kept, compared, upto, rows, half.cut)
+    return Looked(kept, compared, upto, upto >= rows)
 
 
-def _without_comparing(cache: Cache, limit: superseded.TimeLimit) -> Iterator[Finding]:
-    """What the records themselves say."""
-    for id, row in superseded.edited_twice(cache):
-        yield Finding(VERSIONS, (id,), id, EDITED, 1.0, row)
-    for id, by, row in superseded.replaced_privately(cache, limit):
-        yield Finding(SHARE, (id, by), by, YOURS, 1.0, row)
-    for id, old, by, row in superseded.citing_replaced(cache, limit):
-        yield Finding(CITES, (id, old, by), by, REPLACED, 1.0, row)
+def _joined(same: dict[str, set[str]], one: str, other: str) -> bool:
+    """Unites the sets of two memories that say the same; False where they were one already."""
+    mine, theirs = same.get(one, {one}), same.get(other, {other})
+    if other in mine:
+        return False
+    both = mine | theirs
+    same.update(dict.fromkeys(both, both))
+    return True
 
 
-# --- judging ----------------------------------------------------------------
+# What the records themselves say
+
+
+def _without_comparing(cache: Cache) -> Iterator[Finding]:
+    edited = (
+        "SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1"
+        " ORDER BY 2"
+    )
+    for id, row in cache.db.execute(edited).fetchall():
+        heads = tuple(memories.load(cache, id).memory.heads)
+        yield Finding(VERSIONS, (id,), id, EDITED, 1.0, row, heads=heads)
+    found = cache.db.execute(_SUCCESSORS, (REPLACED,)).fetchall()
+    successors = {id: (by, team) for id, by, team, count in found if count == 1}
+    for id, row in cache.db.execute(_REPLACED_PRIVATELY).fetchall():
+        by, team = successors.get(id, ("", TEAM))
+        if not team:
+            yield Finding(SHARE, (id, by), by, YOURS, 1.0, row)
+    for id, (by, _) in successors.items():
+        for name, row in _citing(cache, id):
+            if name not in (id, by):
+                yield Finding(CITES, (name, id, by), by, REPLACED_NAME, 1.0, row)
+
+
+# Of the newest superseded memories: an active one at the end of the chain of those that took their
+# place, whether that is the team's, and how many there are.
+_SUCCESSORS = f"""
+    WITH RECURSIVE old(id, row) AS (
+        SELECT id, max(row) FROM memory WHERE status = {SUPERSEDED}
+        GROUP BY id ORDER BY 2 DESC LIMIT ?
+    ), chain(start, row, id) AS (
+        SELECT id, row, id FROM old UNION
+        SELECT a.start, a.row, CAST(c.memory AS TEXT) FROM chain a
+        JOIN memory m ON m.id = a.id AND m.status = {SUPERSEDED} JOIN line l ON l.n = m.line
+        JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
+    )
+    SELECT a.start, max(a.id), max(m.scope & {TEAM}), count(DISTINCT a.id) FROM chain a
+    JOIN memory m ON m.id = a.id AND m.status = 0 GROUP BY a.start ORDER BY a.row DESC
+"""
+# The team's memories that only a private one has replaced: in force for everybody else.
+_REPLACED_PRIVATELY = f"""
+    SELECT m.id, m.row FROM memory m JOIN line l ON l.n = m.line
+    JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
+    WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0
+    GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC
+"""
+
+
+def _citing(cache: Cache, id: str) -> Iterator[tuple[str, int]]:
+    """(id, row) of memories whose body names this one."""
+    if len(id) < id_mentions.LEAST or not id.isalnum() or not id.isascii():
+        return
+    sql = (
+        "SELECT fts.rowid FROM fts JOIN memory m ON m.row = fts.rowid AND m.status = 0"
+        " WHERE fts MATCH ? LIMIT 20"
+    )
+    prefix = f'"{id[: id_mentions.LEAST].lower()}" *'
+    for (row,) in cache.db.execute(sql, (prefix,)).fetchall():
+        data = memory_rows.load(cache, [row])[0][0]
+        if id_mentions.named(record.clean(data["body"]), [id]):
+            yield str(data["id"]), row
+
+
+# Judging
 
 
 def judge(one: Memory, other: Memory, near: float) -> Finding | None:
     """What there is between two memories whose vectors have the cosine `near`. Pure."""
     old, new = sorted((one, other), key=lambda m: (m.at, m.row))
     ids = (old.id, new.id)
+    if _EVENTS & {old.type, new.type}:
+        # What happened twice is two memories: the same words about one commit or session are one.
+        same = similarity.normal(old.text) == similarity.normal(new.text)
+        once = old.anchor == new.anchor or (old.session and old.session == new.session)
+        return _merge(old, new, True, True, near) if same and once else None
     forth, back = relation.holds(old.text, new.text, near), relation.holds(new.text, old.text, near)
-    event = bool(_EVENTS & {old.type, new.type})
     if forth or back:
-        return _merge(old, new, forth, back, near) if not event or _one_event(old, new) else None
-    if event:
-        return None
+        return _merge(old, new, forth, back, near)
     if found := relation.slot(old.text, new.text, near):
-        beside = bool(old.paths & new.paths)
-        return (
-            Finding(CONTRADICTION, ids, "", VALUE, near, 0, found)
-            if relation.differs(found, near, beside)
-            else None
-        )
+        if relation.differs(found, near, bool(old.paths & new.paths)):
+            return Finding(CONTRADICTION, ids, "", VALUE, near, slot=found)
+        return None
     if relation.denies(new.text, old.text, near):
         return Finding(CONTRADICTION, ids, "", AGAINST, near)
+    # The newer one stays, except where it is private and the other the team's: a person says.
+    keep = "" if old.team and not new.team else new.id
     if relation.replaces(new.text, old.text, near):
-        return _newer(old, new, AGAINST, near)
-    return _newer(old, new, WORDING, near) if relation.rewords(old.text, new.text, near) else None
-
-
-def _one_event(old: Memory, new: Memory) -> bool:
-    """Whether two alike texts are about one event: what happened twice is two memories."""
-    return similarity.normal(old.text) == similarity.normal(new.text) and (
-        old.anchor == new.anchor or bool(old.session and old.session == new.session)
-    )
-
-
-def _newer(old: Memory, new: Memory, why: str, near: float) -> Finding:
-    """The newer one stays, except where it is private and the other the team's: then a person
-    says."""
-    return Finding(
-        SUPERSEDE, (old.id, new.id), "" if old.team and not new.team else new.id, why, near
-    )
+        return Finding(SUPERSEDE, ids, keep, AGAINST, near)
+    if relation.rewords(old.text, new.text, near):
+        return Finding(SUPERSEDE, ids, keep, WORDING, near)
+    return None
 
 
 def _merge(old: Memory, new: Memory, forth: bool, back: bool, near: float) -> Finding | None:
-    """`forth`: the old one says all of the new one, `back`: the new one all of the old one.
-
-    The team's stays where it says enough; then the richer, then the older one.
-    """
-    if old.team != new.team:
-        ours, enough = (old, forth) if old.team else (new, back)
-        return (
-            Finding(MERGE, (old.id, new.id), ours.id, SAME if forth and back else ALL, near)
-            if enough
-            else None
-        )
+    """The team's stays where it says enough; then the richer, then the older one."""
     keep = old if forth else new
-    return Finding(MERGE, (old.id, new.id), keep.id, SAME if forth and back else ALL, near)
+    if old.team != new.team:
+        keep = old if old.team else new
+        if not (forth if old.team else back):
+            return None
+    why = SAME if forth and back else ALL
+    return Finding(MERGE, (old.id, new.id), keep.id, why, near)
 
 
-class _Clusters:
-    """Memories that say the same, so that five of them make four proposals and not ten."""
-
-    def __init__(self) -> None:
-        self._root: dict[str, str] = {}
-
-    def join(self, one: str, other: str) -> bool:
-        """Whether they were apart until now."""
-        a, b = self._find(one), self._find(other)
-        self._root[a] = b
-        return a != b
-
-    def _find(self, id: str) -> str:
-        while (up := self._root.get(id, id)) != id:
-            id = up
-        return id
-
-
-# --- candidates -------------------------------------------------------------
-
-
-class _Pool:
-    """Memories by row, read once."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._have: dict[int, Memory] = {}
-        self._latest = filters.latest(cache)
-
-    def get(self, row: int) -> Memory:
-        if row not in self._have:
-            if len(self._have) >= _KEPT:
-                self._have.clear()
-            data, scope, _ = memory_rows.load(self._cache, [row])[0]
-            self._have[row] = Memory(row, data, scope, self._latest)
-        return self._have[row]
+# Candidates
 
 
 def _candidates(
     cache: Cache, since: int
 ) -> Iterator[tuple[int, int, list[tuple[int, int, float]]]]:
-    """(row before which all was given, how many new rows it took, [(row, row, cosine)]), in the
-    order of the rows.
-    """
-    rows = [
-        row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")
-    ]
+    """(row before which all was given, number of new rows taken, [(row, row, cosine)]), by rows."""
+    sql = "SELECT row FROM memory WHERE status = 0 ORDER BY row"
+    rows = [row for (row,) in cache.db.execute(sql)]
     first = next((i for i, row in enumerate(rows) if row >= since), len(rows))
     if first == len(rows):
         return
@@ -294,19 +263,15 @@ def _candidates(
 
     known = cache.vectors(rows)
     dims = len(next(iter(known.values()), b"")) or 1
-    zero = bytes(dims)
-    all_vectors = [known.get(row, zero) for row in rows]
-    place = {row: i for i, row in enumerate(rows)}
+    vector = {row: known.get(row, bytes(dims)) for row in rows}
     beside = _beside(cache, rows[first])
     done = first
-    for end, pairs in vectors.near_pairs(all_vectors, dims, first, NEAREST, MOST):
+    for end, pairs in vectors.near_pairs([*vector.values()], dims, first, NEAREST, MOST):
         block = [(rows[j], rows[i], near) for i, j, near in pairs]
         seen = {(a, b) for a, b, _ in block}
-        more = {(min(a, b), max(a, b)) for b in rows[done:end] for a in beside.get(b, ())} - seen
-        cosines = vectors.cosines(
-            [(all_vectors[place[a]], all_vectors[place[b]]) for a, b in sorted(more)], dims
-        )
-        block += [(a, b, near) for (a, b), near in zip(sorted(more), cosines, strict=True)]
+        more = sorted({(a, b) for b in rows[done:end] for a in beside[b]} - seen)
+        cosines = vectors.cosines([(vector[a], vector[b]) for a, b in more], dims)
+        block += [(a, b, near) for (a, b), near in zip(more, cosines, strict=True)]
         block.sort(key=lambda p: (p[1], -p[2], p[0]))
         yield (rows[end] if end < len(rows) else rows[-1] + 1), end - done, block
         done = end
@@ -314,28 +279,19 @@ def _candidates(
 
 def _beside(cache: Cache, since: int) -> dict[int, set[int]]:
     """{new row: earlier rows with an equal text, or that name a common path}."""
-    out: dict[int, set[int]] = {}
-    groups: dict[object, list[int]] = {}
     sql = (
-        "SELECT digest, row FROM memory WHERE status = 0 AND digest IN (SELECT digest FROM memory"
-        " WHERE status = 0 GROUP BY digest HAVING count(*) > 1)"
+        "SELECT hex(digest), row FROM memory WHERE status = 0 AND digest IN (SELECT digest"
+        " FROM memory WHERE status = 0 GROUP BY digest HAVING count(*) > 1) UNION ALL"
+        " SELECT '/' || value, row FROM label JOIN memory USING (row)"
+        " WHERE kind = 'path' AND status = 0 ORDER BY 2"
     )
-    for digest, row in cache.db.execute(sql):
-        groups.setdefault(digest, []).append(row)
-    for path, row in cache.db.execute(
-        "SELECT l.value, l.row FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'path'"
-        " AND m.status = 0"
-    ):
-        groups.setdefault(path, []).append(row)
-    for key, rows in groups.items():
-        if isinstance(key, bytes):
-            rows = sorted(rows)
-            pairs: Iterable[tuple[int, int]] = pairwise(rows)  # a chain says it all
-        elif len(rows) <= CROWD:
-            pairs = ((a, b) for b in rows if b >= since for a in rows if a < b)
-        else:
-            continue
-        for a, b in pairs:
-            if b >= since:
-                out.setdefault(b, set()).add(a)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for key, row in cache.db.execute(sql):
+        groups[key].append(row)
+    out: dict[int, set[int]] = defaultdict(set)
+    for rows in groups.values():
+        if len(rows) <= CROWD:
+            for i, row in enumerate(rows):
+                if row >= since:
+                    out[row].update(rows[:i])
     return out

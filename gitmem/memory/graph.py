@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -75,34 +75,28 @@ class Node(NamedTuple):
 
 
 def nodes(cache: Cache) -> list[Node]:
-    """The newest MOST memories that are not forgotten, the oldest first, with their alternatives.
-
-    Their texts were hashed before (`memory_rows.load`).
-    """
+    """The newest MOST memories that are not forgotten, the oldest first."""
     newest = cache.db.execute(
-        "SELECT row, id, at, author FROM memory WHERE status < 2"
+        "SELECT row, id, at, author FROM memory WHERE status < 2 AND nth = 0"
         " ORDER BY at DESC, row DESC LIMIT ?",
         (MOST,),
     ).fetchall()[::-1]
     loaded = memory_rows.load(cache, [row for row, *_ in newest])
-    out = []
-    for (row, id, at, author), (data, _, status) in zip(newest, loaded, strict=True):
-        session = data.get("session")
-        out.append(
-            Node(
-                row,
-                str(id),
-                record.clean(record.title_of(data)),
-                memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
-                status == ACTIVE,
-                str(at),
-                str(author),
-                session.strip() if isinstance(session, str) else "",
-                frozenset(document.paths_of(data)),
-                document.vector_text(data),
-            )
+    return [
+        Node(
+            row,
+            id,
+            record.clean(record.title_of(data)),
+            memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
+            status == ACTIVE,
+            at,
+            author,
+            (memory_rows.word(data.get("session")) or "").strip(),
+            frozenset(document.paths_of(data)),
+            document.vector_text(data),
         )
-    return out
+        for (row, id, at, author), (data, _, status) in zip(newest, loaded, strict=True)
+    ]
 
 
 # Edges
@@ -112,26 +106,32 @@ def edges(cache: Cache, found: list[Node]) -> Edges:
     """All edges among these nodes, which stand in the order of time."""
     active = [n for n in found if n.active]
     words = {n.row: text.terms(n.text) for n in active}
-    out: Edges = {}
-    out.update(_supersedes(cache, {n.row for n in found}))
-    out.update(_mentions(active, words))
-    out.update({(a.row, b.row, "session"): 1.0 for a, b in _crowds(active, _session)})
-    for a, b in _crowds(active, lambda n: n.paths):
-        share = len(a.paths & b.paths) / len(a.paths | b.paths)
-        if share >= FILES_FROM:
-            out[a.row, b.row, "file"] = share
-    out.update(_similar(active, words))
-    out.update(_near(cache, active))
-    out.update(_time(active))
-    return out
+    files = {
+        _edge(a, b, "file"): len(a.paths & b.paths) / len(a.paths | b.paths)
+        for a, b in _crowds(active, lambda n: n.paths)
+    }
+    return {
+        **{
+            _edge(a, b, "session"): 1.0
+            for a, b in _crowds(active, lambda n: [n.session] if n.session else [])
+        },
+        **{pair: share for pair, share in files.items() if share >= FILES_FROM},
+        **_supersedes(cache, {n.row for n in found}),
+        **_mentions(active, words),
+        **_similar(active, words),
+        **_near(cache, active),
+        **_time(active),
+    }
 
 
-def _ordered(a: Node, b: Node) -> tuple[Node, Node]:
-    return (a, b) if a.row < b.row else (b, a)
+def _edge(a: Node, b: Node, kind: str) -> tuple[int, int, str]:
+    return min(a.row, b.row), max(a.row, b.row), kind
 
 
-def _crowds(active: list[Node], keys: Any) -> Iterator[tuple[Node, Node]]:
-    """Pairs that have a key in common, the nearest in time; versions of one memory make none."""
+def _crowds(
+    active: list[Node], keys: Callable[[Node], Iterable[Hashable]]
+) -> Iterator[tuple[Node, Node]]:
+    """Pairs that have a key in common, the nearest in time."""
     members: dict[Hashable, list[Node]] = defaultdict(list)
     for node in active:
         for key in keys(node):
@@ -139,27 +139,18 @@ def _crowds(active: list[Node], keys: Any) -> Iterator[tuple[Node, Node]]:
     for crowd in members.values():
         for at, node in enumerate(crowd):
             for other in crowd[at + 1 : at + 1 + WINDOW]:
-                if other.id != node.id:
-                    yield _ordered(node, other)
-
-
-def _session(node: Node) -> Iterable[str]:
-    return (node.session,) if node.session else ()
+                yield node, other
 
 
 def _supersedes(cache: Cache, rows: set[int]) -> Edges:
     # By the memory that covers a version, not by its line: an edit since has another one.
-    sql = (
+    pairs = cache.db.execute(
         "SELECT n.row, o.row FROM memory o JOIN line l ON l.n = o.line"
         " JOIN cover c ON c.version = l.version JOIN line b ON b.n = c.by"
         " JOIN memory n ON n.id = CAST(b.memory AS TEXT)"
         " WHERE o.status < 2 AND n.status < 2 AND n.id <> o.id"
     )
-    return {
-        (new, old, "supersedes"): 1.0
-        for new, old in cache.db.execute(sql)
-        if new in rows and old in rows
-    }
+    return {(new, old, "supersedes"): 1.0 for new, old in pairs if {new, old} <= rows}
 
 
 def _mentions(active: list[Node], words: dict[int, list[str]]) -> Edges:
@@ -169,25 +160,20 @@ def _mentions(active: list[Node], words: dict[int, list[str]]) -> Edges:
     out: Edges = {}
     for node in active:
         for word in id_mentions.words(words[node.row]):
-            named = [
-                n for n in by_start[word[: id_mentions.LEAST]] if n.id.lower().startswith(word)
-            ]
-            ids = {n.id for n in named}
-            if len(ids) == 1 and node.id not in ids and id_mentions.named(node.text, ids):
-                a, b = _ordered(node, named[0])
-                out[a.row, b.row, "mentions"] = 1.0
+            starting = by_start[word[: id_mentions.LEAST]]
+            named = {n.id: n for n in starting if n.id.lower().startswith(word)}
+            if len(named) == 1 and node.id not in named and id_mentions.named(node.text, named):
+                (other,) = named.values()
+                out[_edge(node, other, "mentions")] = 1.0
     return out
 
 
 def runs(words: list[str]) -> frozenset[int]:
     """Hashes of all runs of three words, without stop words; a shorter text is one run."""
     # A CRC of like texts is alike; the product spreads it, so the smallest are a fair sample.
-    return frozenset(
-        [
-            crc32(" ".join(words[i : i + RUN]).encode("utf-8", "replace")) * 0x9E3779B1 & 0xFFFFFFFF
-            for i in range(max(1, len(words) - RUN + 1) if words else 0)
-        ]
-    )
+    starts = range(max(1, len(words) - RUN + 1) if words else 0)
+    said = (" ".join(words[i : i + RUN]).encode("utf-8", "replace") for i in starts)
+    return frozenset([crc32(run) * 0x9E3779B1 & 0xFFFFFFFF for run in said])
 
 
 def jaccard(a: frozenset[int], b: frozenset[int]) -> float:
@@ -198,7 +184,7 @@ def _similar(active: list[Node], words: dict[int, list[str]]) -> Edges:
     """Texts with an entry of their sketches in common are compared."""
     of = {row: runs(said) for row, said in words.items()}
     pairs = set(_crowds(active, lambda n: sorted(of[n.row])[:SKETCH]))
-    shares = {(a.row, b.row, "similar"): jaccard(of[a.row], of[b.row]) for a, b in pairs}
+    shares = {_edge(a, b, "similar"): jaccard(of[a.row], of[b.row]) for a, b in pairs}
     return {pair: share for pair, share in shares.items() if share > JACCARD}
 
 
@@ -211,13 +197,9 @@ def _near(cache: Cache, active: list[Node]) -> Edges:
     from ..engine import vectors
 
     dims = len(kept[some[0].row])
-    out: Edges = {}
     blocks = vectors.near_pairs([kept[n.row] for n in some], dims, 0, NEAR_FROM, NEAR)
-    for i, j, cosine in (pair for _, pairs in blocks for pair in pairs):
-        a, b = _ordered(some[i], some[j])
-        if a.id != b.id:
-            out[a.row, b.row, "near"] = cosine
-    return out
+    pairs = (pair for _, block in blocks for pair in block)
+    return {_edge(some[i], some[j], "near"): cosine for i, j, cosine in pairs}
 
 
 def _time(active: list[Node]) -> Edges:
@@ -230,9 +212,8 @@ def _time(active: list[Node]) -> Edges:
         if at is None or typed[node.author, node.at] > TYPED:
             continue
         before, other = last.get(node.author, (at - CLOSE, node))
-        if at - before < CLOSE and other.id != node.id:
-            a, b = _ordered(node, other)
-            out[a.row, b.row, "time"] = 1 - (at - before) / CLOSE
+        if at - before < CLOSE:
+            out[_edge(node, other, "time")] = 1 - (at - before) / CLOSE
         last[node.author] = at, node
     return out
 
@@ -255,36 +236,29 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
     memories without an edge are left out. Raises MemError where networkx is missing.
     """
     try:
-        return _ranks(found, links)
+        import networkx
+        import scipy  # noqa: F401  # PageRank imports it only when it runs
     except ImportError as e:
         raise MemError(
             "ranks and communities need networkx and scipy, which are not installed",
             hint="`pip install 'git-mem[graph]'`; `git mem graph ID` works without them",
         ) from e
-
-
-def _ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, int]]:
-    import networkx
-    import scipy  # noqa: F401  # PageRank imports it only when it runs
-
     linked = {row for a, b, _ in links for row in (a, b)}
     directed, both = networkx.DiGraph(), networkx.Graph()
-    for node in sorted(found):
-        if node.active or node.row in linked:
-            directed.add_node(node.row)
-            both.add_node(node.row)
+    rows = [node.row for node in sorted(found) if node.active or node.row in linked]
+    directed.add_nodes_from(rows)
+    both.add_nodes_from(rows)
     for (a, b, kind), weight in sorted(links.items()):
         strength = STRENGTH[kind] * weight
         _add(both, a, b, strength)
         _add(directed, b, a, strength)
         if kind != "supersedes":
             _add(directed, a, b, strength)
-    if not directed:
+    if not rows:
         return {}, {}
     rank = networkx.pagerank(directed, alpha=DAMPING)
-    groups = networkx.community.louvain_communities(both, weight="weight", seed=0)
     centre = {}
-    for group in groups:
+    for group in networkx.community.louvain_communities(both, weight="weight", seed=0):
         first = min(group, key=lambda row: (-rank[row], row))
         centre.update(dict.fromkeys(group, first))
     return {row: value * len(rank) for row, value in rank.items()}, centre

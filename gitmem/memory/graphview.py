@@ -30,13 +30,12 @@ def kinds_of(names: list[str]) -> list[str]:
 
 
 def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> dict[str, Any]:
-    """Communities, the largest first; where it is `drawn`, the memories of highest rank and the
-    edges among them instead. Raises MemError where networkx is missing.
-    """
+    """Communities, the largest first; if `drawn`, the first memories by rank and their edges."""
     nodes, links = _made(store)
     rank, centre = graph.ranks(nodes, links)
     by_row = {n.row: n for n in nodes}
     counts = Counter(kind for _, _, kind in links)
+    order = sorted(rank, key=lambda row: (-rank[row], row))
 
     def shown(row: int) -> dict[str, Any]:
         community = record.clean(by_row[centre[row]].id)
@@ -46,14 +45,11 @@ def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> 
         "memories": len({n.id for n in nodes if n.active}),
         "edges": {kind: counts[kind] for kind in kinds},
     }
-    order = sorted(rank, key=lambda row: (-rank[row], row))
     if drawn:
         rows = order[: limit or NODES]
-        return {
-            **out,
-            "nodes": [shown(row) for row in rows],
-            "links": _links([by_row[row] for row in rows], links, kinds),
-        }
+        out["nodes"] = [shown(row) for row in rows]
+        out["links"] = _links([by_row[row] for row in rows], links, kinds)
+        return out
     groups: dict[int, list[int]] = defaultdict(list)
     for row in order:
         groups[centre[row]].append(row)
@@ -66,37 +62,30 @@ def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> 
         }
         for group in several[: limit or COMMUNITIES]
     ]
-    return {**out, "single": len(groups) - len(several)}
+    out["single"] = len(groups) - len(several)
+    return out
 
 
 def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> dict[str, Any]:
-    """One memory, its neighbours with kinds and weights, strongest first, and the links among all
-    of them.
-    """
+    """One memory, its neighbours with kinds and weights, strongest first, and all their links."""
     id, _ = store.with_cache(lambda cache: memories.full_id(cache, prefix))
     nodes, links = _made(store)
     by_row = {n.row: n for n in nodes}
     own = [n for n in nodes if n.id == id]
     near: dict[int, dict[str, float]] = defaultdict(dict)
     for (a, b, kind), weight in links.items():
-        if kind in kinds and (by_row[a].id == id) != (by_row[b].id == id):
+        if kind in kinds and id in (by_row[a].id, by_row[b].id):
             newer = by_row[a].id == id
             name = "superseded by" if kind == "supersedes" and not newer else kind
-            of = near[b if newer else a]
-            of[name] = max(weight, of.get(name, 0.0))
+            near[b if newer else a][name] = round(weight, 3)
     order = sorted(near, key=lambda row: (-_strength(near[row]), row))[: limit or NEIGHBOURS]
+    neighbours = [
+        {**_shown(by_row[row]), "kinds": dict(sorted(near[row].items(), key=lambda item: -item[1]))}
+        for row in order
+    ]
     return {
         **(_shown(own[0]) if own else {"id": id}),
-        "neighbours": [
-            {
-                **_shown(by_row[row]),
-                "kinds": {
-                    kind: round(weight, 3)
-                    for kind, weight in sorted(near[row].items(), key=lambda item: -item[1])
-                },
-            }
-            for row in order
-        ],
+        "neighbours": neighbours,
         "more": len(near) - len(order),
         "links": _links([*own[:1], *(by_row[row] for row in order)], links, kinds),
     }
@@ -137,27 +126,22 @@ def _links(nodes: list[Node], links: Edges, kinds: list[str]) -> list[dict[str, 
 
 
 def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:
-    """The lines of a drawing for Graphviz: any title is one label, whatever stands in it;
-    `supersedes` has an arrow.
-    """
+    """The lines of a drawing for Graphviz; `supersedes` has an arrow."""
     out = ["digraph memories {", "  node [shape=box, style=rounded];", "  edge [dir=none];"]
     for node in nodes:
         title = " ".join(sanitize.shown(node["title"]).split())
-        out.append(
-            f"  {quoted(node['id'])}"
-            f" [label={quoted(title if len(title) <= _LONG else title[: _LONG - 1] + '…')},"
-            f" tooltip={quoted(node['type'])}];"
-        )
+        if len(title) > _LONG:
+            title = title[: _LONG - 1] + "…"
+        id, label, tip = quoted(node["id"]), quoted(title), quoted(node["type"])
+        out.append(f"  {id} [label={label}, tooltip={tip}];")
     for link in links:
+        a, b, label = quoted(link["a"]), quoted(link["b"]), quoted(link["kind"])
+        weight = max(1, round(10 * link["weight"]))
         style = ", dir=forward, style=bold" if link["kind"] == "supersedes" else ""
-        out.append(
-            f"  {quoted(link['a'])} -> {quoted(link['b'])} [label={quoted(link['kind'])},"
-            f" weight={max(1, round(10 * link['weight']))}{style}];"
-        )
+        out.append(f"  {a} -> {b} [label={label}, weight={weight}{style}];")
     return [*out, "}"]
 
 
 def quoted(text: str) -> str:
-    """A string of DOT: a backslash would begin an escape of labels, a quotation mark would end
-    it."""
+    """A string of DOT: a backslash would begin an escape, a quotation mark would end it."""
     return '"' + sanitize.shown(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

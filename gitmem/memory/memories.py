@@ -1,9 +1,8 @@
 """One memory at a time: find by id prefix, edit, supersede, forget, share.
 
-Promise: each change is one appended record that names the versions it saw, so
-a concurrent change elsewhere stays visible. Nothing is rewritten. What was
-superseded on a branch that HEAD has not can be changed at HEAD: the record names the
-text that counts here, as two edits at the same time do, and takes nothing from that branch.
+Promise: each change is one appended record that names the versions it saw, so a concurrent change
+elsewhere stays visible. What was superseded on a branch that HEAD has not can be changed at HEAD:
+the record names the text that counts here, and takes nothing from that branch.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ SHORTEST = 4  # characters of an id prefix
 
 
 class Found:
-    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was
-    superseded where HEAD is not (`reinstate`).
-
-    `settled`: the versions that stood beside it until the edit that this is the answer to.
-    """
+    """A memory with its scope."""
 
     def __init__(self, memory: fold.Memory, scope: str) -> None:
         self.memory = memory
         self.scope = scope
+        # It is active, or was superseded where HEAD is not (`reinstate`).
         self.counts = memory.status == fold.ACTIVE
         contents = memory.versions or [r for r in memory.records if r.op in record.CONTENT_OPS]
-        self.record = contents[0]
+        self.record = contents[0]  # the version to show
+        # The versions that stood beside it until the edit that this is the answer to.
         self.settled: list[record.Record] = []
 
     @property
+    def short(self) -> str:
+        return self.memory.id[:8]
+
+    @property
     def seen(self) -> list[str]:
-        """The versions that a change of it names: those nothing covers; where it was superseded,
-        its last texts.
-        """
+        """The versions that a change names: those that nothing covers, else its last texts."""
         return self.memory.heads or [r.version for r in self.memory.versions]
 
 
@@ -61,7 +60,7 @@ def full_id(cache: Cache, prefix: str) -> str:
     if cache.db.execute("SELECT 1 FROM memory WHERE id = ?", (prefix,)).fetchone():
         return prefix
     prefix = prefix.strip().lower()
-    if len(prefix) < SHORTEST or any(c not in "0123456789abcdef" for c in prefix):
+    if len(prefix) < SHORTEST or not is_hex(prefix):
         raise MemError(
             f"'{prefix[:40]}' is no memory id",
             hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
@@ -80,61 +79,46 @@ def full_id(cache: Cache, prefix: str) -> str:
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-
-    def read(cache: Cache) -> Found:
-        return _at_head(store, cache, load(cache, full_id(cache, prefix)))
-
-    return store.with_cache(read)[0]
-
-
-def _at_head(store: Store, cache: Cache, found: Found) -> Found:
-    """The same memory, as it counts at HEAD."""
-    if found.memory.status == fold.SUPERSEDED:
-        found.counts = reinstate.counts(store.repo, cache, found.memory.id, store.repo.head())
-    return found
+    return store.with_cache(lambda cache: _at_head(store, cache, full_id(cache, prefix)))[0]
 
 
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
-    names = sorted(set(ids))
+    names = set(ids)
+    if not names:
+        return {}
+    return store.with_cache(lambda cache: {id: _at_head(store, cache, id) for id in names})[0]
 
-    def read(cache: Cache) -> dict[str, Found]:
-        return {id: _at_head(store, cache, load(cache, id)) for id in names}
 
-    return store.with_cache(read)[0] if names else {}
+def _at_head(store: Store, cache: Cache, id: str) -> Found:
+    found = load(cache, id)
+    if found.memory.status == fold.SUPERSEDED:
+        found.counts = reinstate.counts(store.repo, cache, id, store.repo.head())
+    return found
 
 
 def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
-    """The same from an open cache, by the records alone: `counts` knows no HEAD."""
-    return {id: load(cache, id) for id in ids}
+    """Those that are there, from an open cache, by the records alone: `counts` knows no HEAD."""
+    sql = "SELECT 1 FROM memory WHERE id = ?"
+    return {id: load(cache, id) for id in ids if cache.db.execute(sql, (id,)).fetchone()}
 
 
 def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
-    """One memory that is there; `without`: versions of records that are taken as gone, not all of
-    its own.
-    """
-    rows = cache.db.execute(
-        "SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)
-    ).fetchall()
-    records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
-    places = ",".join("?" * len(rows))
+    """One memory that is there, as if the records with versions in `without` were not."""
+    lines = cache.db.execute("SELECT scope, raw FROM line WHERE memory = ?", (id.encode(),))
+    own = [(r, scope) for scope, raw in lines.fetchall() if (r := record.parse(raw))]
     covers = cache.db.execute(
-        "SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version"
-        f" FROM line WHERE n IN ({places})))",
-        [n for n, _, _ in rows],
+        "SELECT raw FROM line WHERE n IN (SELECT v.by FROM line l JOIN cover v"
+        " ON v.version = l.version WHERE l.memory = ?)",
+        (id.encode(),),
     )
-    records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
-    records = [r for r in records if r.version not in without]
-    scopes = {
-        r.version: scope
-        for _, scope, raw in rows
-        if (r := record.parse(raw)) and r.op in record.CONTENT_OPS
-    }
+    records = [r for r, _ in own] + [r for (raw,) in covers if (r := record.parse(raw))]
+    scopes = {r.version: scope for r, scope in own if r.op in record.CONTENT_OPS}
+    memory = fold.fold([r for r in records if r.version not in without])[id]
+    memory.versions = versions_shown(memory, scopes)
     bits = 0
     for scope in scopes.values():
         bits |= scope
-    memory = fold.fold(records)[id]
-    memory.versions = versions_shown(memory, scopes)
     return Found(memory, scope_name(bits))
 
 
@@ -151,10 +135,7 @@ def edit(
     allow_secret: bool = False,
     same: bool = False,
 ) -> Found:
-    """A new version with `changes` to the content; an empty value clears a field.
-
-    `same`: also where nothing changes.
-    """
+    """A new version with `changes` to the content; an empty value clears a field."""
     changes = _admitted(store, changes, allow_secret)
     found = find(store, prefix)
     _append(store, found.scope, [_edited(store, found, changes, allow_secret, same)], "edit")
@@ -166,9 +147,7 @@ def edit(
 def edit_many(
     store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False
 ) -> list[MemError | None]:
-    """New versions of several memories, in one commit for each scope; for each, why it was refused,
-    or None. One that is refused stops no other.
-    """
+    """New versions, in one commit for each scope; for each, why it was refused, or None."""
     answers: list[MemError | None] = []
     made: dict[str, list[dict[str, Any]]] = {}
     for found, fields in changes:
@@ -189,15 +168,13 @@ def _edited(
 ) -> dict[str, Any]:
     if not found.counts:
         raise MemError(
-            f"memory '{found.memory.id[:8]}' is {found.memory.status}",
+            f"memory '{found.short}' is {found.memory.status}",
             hint="remember it again to bring it back",
         )
     old = found.record.data
     merged = record_content.sound({k: old[k] for k in CONTENT if k in old and k != "supersedes"})
-    record_content.refuse_no_text(changes)
     merged.update({k: v for k, v in changes.items() if k != "author"})
-    fields = record_content.checked(merged, store.settings.number("maxBody"))
-    write_gate.stored(store, changes, fields, allow_secret)
+    fields = _checked(store, changes, merged, allow_secret)
     if not same and all(fields.get(k) == old.get(k) for k in CONTENT if k != "supersedes"):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
@@ -210,11 +187,18 @@ def _edited(
     )
 
 
-def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
-    """Notes what the paths hold at HEAD.
+def _checked(
+    store: Store, given: dict[str, Any], merged: dict[str, Any], allow_secret: bool
+) -> dict[str, Any]:
+    """The fields to store: `merged` has those that were given, and those of an older text."""
+    record_content.refuse_no_text(given)
+    fields = record_content.checked(merged, store.settings.number("maxBody"))
+    write_gate.stored(store, given, fields, allow_secret)
+    return fields
 
-    `old`: paths of the former text, which stay as they are where something is wrong with them.
-    """
+
+def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
+    """Notes what the paths hold at HEAD; what is wrong with an `old` path stays as it was."""
     paths = fields.get("paths", [])
     given = [dict(path) for path in paths]
     problems = pathnotes.note(store.repo, [(head, path) for path in paths])
@@ -226,9 +210,7 @@ def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) 
 
 
 def sign(store: Store, prefix: str) -> Found:
-    """A new version that says the same, signed by whoever runs this: so a text that came without a
-    signature gets one.
-    """
+    """A new version that says the same, signed by whoever runs this."""
     if not store.settings.signing:
         raise MemError(
             "signing is off",
@@ -237,12 +219,12 @@ def sign(store: Store, prefix: str) -> Found:
     found = find(store, prefix)
     if len(found.memory.versions) > 1:
         raise MemError(
-            f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions",
+            f"memory '{found.short}' has {len(found.memory.versions)} versions",
             hint="`git mem edit` makes one of them",
         )
     ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
     if verdict.state == "good":
-        raise MemError(f"memory '{found.memory.id[:8]}' is signed already, by {verdict.signer}")
+        raise MemError(f"memory '{found.short}' is signed already, by {verdict.signer}")
     return edit(store, found.memory.id, {}, same=True)
 
 
@@ -254,15 +236,12 @@ def supersede(
     scope: str = "",
     allow_secret: bool = False,
 ) -> str:
-    """Stores a new memory that takes the place of an old one; returns the new id.
-
-    One line says both.
-    """
+    """Stores a new memory in the place of an old one, in one line; returns the new id."""
     fields = _admitted(store, fields, allow_secret)
     found = find(store, prefix)
     if not found.counts:
         raise MemError(
-            f"memory '{found.memory.id[:8]}' is {found.memory.status}",
+            f"memory '{found.short}' is {found.memory.status}",
             hint="`git mem show` says what became of it",
         )
     old = found.record.data
@@ -274,12 +253,8 @@ def supersede(
         inherited["paths"] = store.with_cache(
             lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head)
         )[0]
-    record_content.refuse_no_text(fields)
-    checked = record_content.checked(
-        {**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody")
-    )
-    write_gate.stored(store, fields, checked, allow_secret)
-    facts = patch_id.of_commit(store.repo, head) if head else {}
+    given = {k: v for k, v in fields.items() if v}
+    checked = _checked(store, fields, {**inherited, **given}, allow_secret)
     _note_paths(store, head, checked)
     data = record.create(
         checked,
@@ -287,7 +262,7 @@ def supersede(
         branch=branch_to_note(store) if head else "",
         supersedes=[found.memory.id],
         after=sorted(found.seen),
-        **facts,
+        **(patch_id.of_commit(store.repo, head) if head else {}),
     )
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
@@ -296,36 +271,24 @@ def supersede(
 
 
 def replace(
-    store: Store,
-    stay: Found,
-    gone: Iterable[Found],
-    changes: dict[str, Any],
-    *,
-    allow_secret: bool = False,
-) -> Found:
-    """Lets one memory take the place of others in its scope, under its own id; one line says both.
-
-    Where another clone chooses the other way round, both stay.
-    """
+    store: Store, stay: Found, gone: Found, changes: dict[str, Any], *, allow_secret: bool = False
+) -> None:
+    """Lets one memory take the place of another in its scope, under its own id, in one line."""
     changes = _admitted(store, changes, allow_secret)
     data = _edited(store, stay, changes, allow_secret, True)
-    others = list(gone)
-    data["after"] = sorted({*data["after"], *(v for other in others for v in other.seen)})
+    data["after"] = sorted({*data["after"], *gone.seen})
     before = stay.record.data.get("supersedes")
     known = [id for id in before if isinstance(id, str)] if isinstance(before, list) else []
-    data["supersedes"] = sorted({*known, *(other.memory.id for other in others)})
+    data["supersedes"] = sorted({*known, gone.memory.id})
     _append(store, stay.scope, [data], "merge")
-    return find(store, stay.memory.id)
 
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
-    """Hides a memory everywhere the record arrives; the text stays in the history (purge removes
-    it).
-    """
+    """Hides a memory everywhere the record arrives; its text stays in the history."""
     reason = str(_admitted(store, {"reason": reason}, allow_secret)["reason"])
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
-        raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
+        raise MemError(f"memory '{found.short}' is already forgotten")
     data = record.forget(
         found.memory.id,
         found.seen,
@@ -339,20 +302,17 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
 
 
 def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
-    """Gives a private memory to the team: its own lines travel byte for byte, and a record says who
-    did it.
-    """
+    """Gives a private memory to the team: its own lines, byte for byte, and who did it."""
     found = find(store, prefix)
     if found.scope == "team":
-        raise MemError(f"memory '{found.memory.id[:8]}' is the team's already")
+        raise MemError(f"memory '{found.short}' is the team's already")
     if found.memory.status == fold.FORGOTTEN:
-        raise MemError(f"memory '{found.memory.id[:8]}' is forgotten")
+        raise MemError(f"memory '{found.short}' is forgotten")
     write_gate.stored(store, {}, {"author": store.settings.author}, allow_secret)
     own = [r for r in found.memory.records if r.op in record.COVER_OPS]
     for r in own:
-        write_gate.stored(
-            store, {}, {k: v for k, v in r.data.items() if k not in _IDS}, allow_secret
-        )
+        words = {k: v for k, v in r.data.items() if k not in _IDS}
+        write_gate.stored(store, {}, words, allow_secret)
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
     items += store.with_cache(lambda cache: _moves_of(cache, {anchor for anchor, _ in items}))[0]
@@ -370,10 +330,8 @@ def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
 
 def _anchor(store: Store, data: dict[str, Any]) -> str:
     """The key a record is attached to: its commit (also one that is not here), "" for none."""
-    commit = data.get("commit")
-    if isinstance(commit, str) and len(commit) == store.repo.hex_len and is_hex(commit):
-        return commit
-    return ""
+    commit = record.object_id(data.get("commit"))
+    return commit if len(commit) == store.repo.hex_len else ""
 
 
 def _append(store: Store, scope: str, made: list[dict[str, Any]], verb: str) -> None:

@@ -1,9 +1,8 @@
 """Answering a question: filters, both routes, fusion, priors, verdict.
 
-Promises. Filters come before candidates. The answer is the same on a fresh and
-on a rebuilt cache. It says how each hit was found and where it stands, and
-`degraded` when not everything was searched, or the encoder could not be asked.
-A prior reorders what was hit and never admits anything.
+Promises. Filters come before candidates. The answer is the same on a fresh and on a rebuilt cache.
+It says how each hit was found and where it stands, and `degraded` when not everything was searched,
+or the encoder could not be asked. A prior reorders what was hit and never admits anything.
 """
 
 from __future__ import annotations
@@ -11,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import anchor_state, anchor_state_update, reinstate, snapshot_view
-from ..engine import (
-    anchor_state_store,
-    memory_rows,
-    model_vectors,
-    path_state_store,
-    reinstated,
-    unread,
-)
+from ..anchors import anchor_state, anchor_state_update, path_state
+from ..anchors.snapshot_view import Snapshot
+from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -32,48 +25,35 @@ from . import view
 
 
 class Searcher(Search):
-    """A search that asks git where memories stand; each anchor once.
-
-    `hot`: as the prompt hook, which reads what the worker has found for HEAD.
-    """
+    """A search that asks git where memories stand; `hot`: that reads what the worker has found."""
 
     def __init__(
-        self,
-        store: Store,
-        cache: Cache,
-        at: str = "",
-        all_branches: bool = False,
-        hot: bool = False,
+        self, store: Store, cache: Cache, *, all_branches: bool = False, hot: bool = False
     ) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
-        self.hot = hot
-        self.head = store.repo.commit(at or "HEAD") or ""
-        self.stands: dict[str, anchor_state.AnchorState] = {}
-        self.ages: dict[int, list[path_state_store.PathState]] = {}
+        past = cache if isinstance(cache, Snapshot) else None
+        self.hot = hot and not past
+        self.head = past.head if past else store.repo.head()
+        self.stands: dict[str, anchor_state.AnchorState] = dict(past.states) if past else {}
+        self.ages: dict[int, list[path_state.PathState]] = {}
         self.aged = self._aged
         self.encoder = store.settings.flag("encoder")
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.AnchorState]:
         """States of all anchors seen so far, these among them."""
         asked = {a for a in anchors if a and a not in self.stands}
-        if asked:
-            self.stands.update(
-                anchor_state_store.read(self.cache, asked, self.head)
-                if self.hot
-                else anchor_state.states(self.store.repo, self.cache, asked, self.head)
-            )
+        if asked and self.hot:
+            self.stands.update(anchor_state_store.read(self.cache, asked, self.head))
+        elif asked:
+            repo = self.store.repo
+            self.stands.update(anchor_state.states(repo, self.cache, asked, self.head))
         return self.stands
 
     def _aged(self, rows: Sequence[int]) -> dict[int, str]:
+        new = [row for row in rows if row not in self.ages]
         self.ages.update(
-            view.path_states(
-                self.store,
-                self.cache,
-                [row for row in rows if row not in self.ages],
-                self.head,
-                kept=self.hot,
-            )
+            path_state.of_rows(self.store.repo, self.cache, new, self.head, kept=self.hot)
         )
         return {row: path_state_store.worst(self.ages[row]) for row in rows}
 
@@ -83,9 +63,7 @@ _AT_ONCE = 32  # memories that get their vector of the chosen model while a ques
 
 
 def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[str]) -> None:
-    """Lets the chosen model's vectors rank, if every memory has one; else the packaged table's do,
-    and why is added to `failed`.
-    """
+    """Lets the chosen model's vectors rank if every memory has one; else `failed` says why not."""
     if vectors is None:
         return
     try:
@@ -113,30 +91,13 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
     searcher.chosen = ask
 
 
-def _prepared(
-    searcher: Searcher, past: snapshot_view.Snapshot | None, vectors: LlamaVectors | None
-) -> list[str]:
-    """Readies the search for a revision and a chosen model; returns why the answer is less than it
-    could be.
-    """
-    without = [past.reason] if past and past.reason else []
-    without += [searcher.store.reduced] if searcher.store.reduced else []
-    if large := unread.remark(searcher.cache):
-        without.append(large)
-    if past:
-        searcher.stands.update(past.states)
+def _prepared(searcher: Searcher, vectors: LlamaVectors | None) -> list[str]:
+    """Readies the search for a chosen model; returns why the answer is less than it could be."""
+    cache = searcher.cache
+    reasons = [cache.reason if isinstance(cache, Snapshot) else "", searcher.store.reduced]
+    without = [reason for reason in [*reasons, unread.remark(cache)] if reason]
     _with_model(searcher, vectors, without)
     return without
-
-
-def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filter:
-    """The conditions as they are at HEAD: what was superseded on a branch that is not merged
-    counts. `hot`: as the worker found it.
-    """
-    head = store.repo.head()
-    if not hot:
-        reinstate.settle(store.repo, cache, store.table)
-    return reinstated.seen_from(cache, wanted, head)
 
 
 def recall(
@@ -152,65 +113,63 @@ def recall(
 ) -> dict[str, Any]:
     """The answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
-    `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
-    than that makes the answer degraded while a detached process catches up. It
-    leaves out what the policy `mem.trust` does not let be injected. `vectors`: the
-    embedding model that the user chose, which ranks then.
+    `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new records (with more, the answer
+    is degraded) and leaves out what `mem.trust` does not let be injected. `vectors`: the model that
+    the user chose, which ranks then.
     """
 
-    def ask(cache: Cache) -> dict[str, Any]:
-        if not at:
-            return answered(cache, _seen(store, cache, wanted, hot), None)
-        with snapshot_view.opened(store, cache, at) as found:
-            return answered(found, found.filter(wanted), found)
+    def read(cache: Cache) -> dict[str, Any]:
+        with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
+            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot)
+            return _answer(searcher, query, chosen, limit, hot, vectors)
 
-    def answered(
-        cache: Cache, chosen: Filter, past: snapshot_view.Snapshot | None
-    ) -> dict[str, Any]:
-        searcher = Searcher(store, cache, at, all_branches, hot and not past)
-        without = _prepared(searcher, past, vectors)
-        checked = True
-        if hot:
-            checked = bool(past) or store.trust.catch_up(cache, trust.AT_ONCE)
-            store.trust.most = 0
-            chosen = store.trust.injectable(cache, chosen)
-        hits, verdict, probability = searcher.ask(query, chosen, limit)
-        without += [_NO_ENCODER] * searcher.reduced
-        if searcher.behind and not past and store.settings.encodes:
-            spool.ask(store.repo.common_dir)
-        rows = [hit.row for hit in hits]
-        searcher.stands_of(
-            memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows)
-        )
-        objects = view.objects(
-            store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages
-        )
-        anchor_state_update.update_later(store, cache, searcher.stands, searcher.ages)
-        for hit, item in zip(hits, objects, strict=True):
-            item["score"], item["retrieval"], item["explain"] = (
-                round(hit.score, 4),
-                hit.retrieval,
-                {**hit.parts(), **searcher.parts[hit.row]},
-            )
-        if past:
-            past.tell(objects)
-        return {
-            "query": query,
-            "verdict": verdict,
-            "probability": round(probability, 4),
-            "degraded": not checked or bool(without),
-            "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
-            "searched": chosen.count(cache),
-            "hits": objects,
-        }
-
-    answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
+    answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
     if not fresh:
         answer["degraded"] = True
         answer["degraded_reason"] = "new memories wait to be indexed"
     if hot and answer["degraded"]:
         spool.ask(store.repo.common_dir)
     return answer
+
+
+def _answer(
+    searcher: Searcher,
+    query: str,
+    chosen: Filter,
+    limit: int,
+    hot: bool,
+    vectors: LlamaVectors | None,
+) -> dict[str, Any]:
+    store, cache = searcher.store, searcher.cache
+    past = isinstance(cache, Snapshot)
+    without = _prepared(searcher, vectors)
+    if hot:
+        if not past and not store.trust.catch_up(cache, trust.AT_ONCE):
+            without.insert(0, "signatures wait to be checked")
+        store.trust.most = 0
+        chosen = store.trust.injectable(cache, chosen)
+    hits, verdict, probability = searcher.ask(query, chosen, limit)
+    if searcher.reduced:
+        without.append(_NO_ENCODER)
+    if searcher.behind and not past and store.settings.encodes:
+        spool.ask(store.repo.common_dir)
+    rows = [hit.row for hit in hits]
+    searcher.stands_of(memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows))
+    objects = view.objects(store, cache, rows, stands=searcher.stands, aged=searcher.ages)
+    anchor_state_update.update_later(store, cache, searcher.stands, searcher.ages)
+    for hit, item in zip(hits, objects, strict=True):
+        item["score"] = round(hit.score, 4)
+        item["retrieval"] = hit.retrieval
+        item["explain"] = {**hit.parts(), **searcher.parts[hit.row]}
+    return {
+        "query": query,
+        "verdict": verdict,
+        "probability": round(probability, 4),
+        "degraded": bool(without),
+        "degraded_reason": "".join(without[:1]),
+        "searched": chosen.count(cache),
+        "hits": objects,
+    }
 
 
 def batch(
@@ -225,39 +184,28 @@ def batch(
 ) -> list[tuple[str, list[dict[str, Any]]]]:
     """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
 
-    def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
-        if not at:
-            return answered(cache, _seen(store, cache, wanted), None)
-        with snapshot_view.opened(store, cache, at) as found:
-            return answered(found, found.filter(wanted), found)
-
-    def answered(
-        cache: Cache, chosen: Filter, past: snapshot_view.Snapshot | None
-    ) -> list[tuple[str, list[dict[str, Any]]]]:
-        searcher = Searcher(store, cache, at, all_branches)
-        without = _prepared(searcher, past, vectors)
-        out = []
-        reduced = False
-        for id, query in queries:
-            hits, _, _ = searcher.ask(query, chosen, limit)
-            reduced = reduced or searcher.reduced
-            found = memory_rows.load(cache, [hit.row for hit in hits])
-            out.append(
-                (
-                    id,
-                    [
-                        {
-                            "id": data["id"],
-                            "source": data.get("source"),
-                            "score": round(hit.score, 4),
-                            "retrieval": hit.retrieval,
-                        }
-                        for hit, (data, _, _) in zip(hits, found, strict=True)
-                    ],
-                )
-            )
-        for reason in [*without, *[_NO_ENCODER] * reduced][:1]:
+    def read(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
+        with view.seen(store, cache, wanted, at) as (seen, chosen):
+            searcher = Searcher(store, seen, all_branches=all_branches)
+            without = _prepared(searcher, vectors)
+            out = []
+            for id, query in queries:
+                hits, _, _ = searcher.ask(query, chosen, limit)
+                if searcher.reduced and _NO_ENCODER not in without:
+                    without.append(_NO_ENCODER)
+                found = memory_rows.load(seen, [hit.row for hit in hits])
+                answers = [
+                    {
+                        "id": data["id"],
+                        "source": data.get("source"),
+                        "score": round(hit.score, 4),
+                        "retrieval": hit.retrieval,
+                    }
+                    for hit, (data, _, _) in zip(hits, found, strict=True)
+                ]
+                out.append((id, answers))
+        for reason in without[:1]:
             store.warn(f"warning: {reason}")
         return out
 
-    return store.with_cache(ask)[0]
+    return store.with_cache(read)[0]

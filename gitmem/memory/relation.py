@@ -1,14 +1,12 @@
-"""How two stored memories relate: they say the same, one rewords the other, one contradicts the
-other.
+"""How two stored memories relate: they say the same, one rewords or contradicts the other.
 
-Stricter than `similarity`, which compares a new text with stored ones and may leave a
-doubtful text out: here a person is asked to give a memory up. Each rule was kept for the
-share of its proposals that were right on instructions that real projects wrote and rewrote;
-`docs/evaluation.md` has the figures.
+Stricter than `similarity`, which may leave a doubtful new text out: here a person is asked to give
+a memory up. Each rule was kept for the share of its proposals that were right on instructions that
+real projects wrote and rewrote; `docs/evaluation.md` has the figures.
 
-Clauses tell what a sentence supports from what it rejects: "never commit X" rejects all of
-it, "Y, not X" and "from X to Y" reject X. The words are English; in other languages only
-nearly equal texts are found. Pure: texts, and the cosine of their vectors.
+Clauses tell what a sentence supports from what it rejects: "never commit X" rejects all of it,
+"Y, not X" and "from X to Y" reject X. The words are English; in other languages only nearly equal
+texts are found. Pure: texts, and the cosine of their vectors.
 """
 
 from __future__ import annotations
@@ -22,14 +20,13 @@ from ..core import text as words_of
 from . import similarity
 from .similarity import word_set
 
-SAME = 0.72  # cosine from which two texts may be the same
-NEAR = 0.7  # ... from which one may speak against the other
-CHANGED = 0.8  # ... from which one may do away with what the other is for
-# ... from which one may be a later wording of the other: of such pairs six of seven replaced each
-# other
-CLOSE = 0.93
-VALUE = 0.95  # ... and from which another word in one place is another value, not another thing
-_PLACE = 0.85  # ... the same, of two memories about one file
+# The cosine from which
+SAME = 0.72  # two texts may be the same
+NEAR = 0.7  # one may speak against the other
+CHANGED = 0.8  # one may do away with what the other is for
+CLOSE = 0.93  # one may be a later wording of the other: six of seven such pairs were
+VALUE = 0.95  # another word in one place is another value, not another thing
+_PLACE = 0.85  # the same, of two memories about one file
 _FEW = 4  # terms: what says less repeats any text that has them
 _LONG = 20  # terms of a text that may have a word of its own and still repeat another
 _STATEMENT = 60  # words; in longer texts some word contradicts every other text
@@ -57,14 +54,17 @@ _NUMBERS = word_set(
     "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty "
     "sixty hundred"
 )
-_DAYS = word_set("monday tuesday wednesday thursday friday saturday sunday")
-_MONTHS = word_set(
-    "january february march april may june july august september october november december"
-)
-_SWITCHES = _pairs(
-    "true/false on/off enabled/disabled enable/disable allowed/forbidden required/optional yes/no "
-    "always/never tabs/spaces"
-)
+# Sets of words of which only one can hold.
+_KINDS = [
+    word_set("monday tuesday wednesday thursday friday saturday sunday"),
+    word_set(
+        "january february march april may june july august september october november december"
+    ),
+    *_pairs(
+        "true/false on/off enabled/disabled enable/disable allowed/forbidden required/optional"
+        " yes/no always/never tabs/spaces"
+    ),
+]
 
 _CLAUSE = re.compile(
     r"[.,;:!?()\n–—→]|\s-\s|\b(?:because|since|so|but|while|which|that|unless|if|when|as)\b"
@@ -99,14 +99,12 @@ class Stance(NamedTuple):
 def stance(text: str) -> Stance:
     pro: list[str] = []
     con: list[str] = []
-    for clause in _CLAUSE.split(_plain(text)):
+    for clause in _CLAUSE.split(text.replace("’", "'").casefold()):
         if _VERBAL.search(clause):
             con.append(_VERBAL.sub(" ", clause))
         elif found := _NOMINAL.search(clause):
-            gone, to, rest = clause[found.end() :], "", ""
-            if turn := _TO.search(gone):
-                gone, to, rest = gone[: turn.start()], turn[0], gone[turn.end() :]
-            pro += [clause[: found.start()], rest if to else ""]
+            gone, *instead = _TO.split(clause[found.end() :], maxsplit=1)
+            pro += [clause[: found.start()], *instead]
             con.append(gone)
         else:
             pro.append(clause)
@@ -120,11 +118,7 @@ def names(text: str) -> frozenset[str]:
     found = {word.strip("*_.,:;()[]{}/-").casefold() for word in _QUOTED.findall(text)}
     for word in _NAME.findall(text.replace("’", "'")):
         bare = word.strip("`'\"*_.,:;()[]{}/-")
-        if (
-            any(c in bare for c in "./_-:@$#")
-            or any(c.isdigit() for c in bare)
-            or any(c.isupper() for c in bare[1:])
-        ):
+        if any(c in "./_-:@$#" or c.isdigit() for c in bare) or any(map(str.isupper, bare[1:])):
             found.add(bare.casefold())
     return frozenset(found - {""})
 
@@ -134,18 +128,12 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(similarity.normal(text).split())
 
 
-def _plain(text: str) -> str:
-    return text.replace("’", "'").casefold()
-
-
 def _said(*texts: str) -> bool:
     """Whether all are statements: short, no samples, no entries of a list of tasks."""
-    return max(len(t.split()) for t in texts) <= _STATEMENT and not any(
-        _SAMPLE.search(t) for t in texts
-    )
+    return all(len(t.split()) <= _STATEMENT and not _SAMPLE.search(t) for t in texts)
 
 
-# --- the same ---------------------------------------------------------------
+# The same
 
 
 def holds(rich: str, poor: str, near: float) -> bool:
@@ -154,29 +142,21 @@ def holds(rich: str, poor: str, near: float) -> bool:
         return True
     if near < SAME or not _named(rich, poor) or _apart(rich, poor):
         return False
-    mine, theirs = similarity.terms(poor), similarity.terms(rich)
-    held = set(theirs)
+    mine, held = similarity.terms(poor), set(similarity.terms(rich))
     own = [t for t in mine if t not in held]
-    if (
-        len(mine) < (_FEW if len(held) > len(mine) else _FEW - 1)
-        or len(own) > (len(mine) >= _LONG)
-        or any(c.isdigit() for t in own for c in t)
-    ):
+    if len(mine) < (_FEW if len(held) > len(mine) else _FEW - 1):
+        return False
+    if len(own) > (len(mine) >= _LONG) or any(c.isdigit() for t in own for c in t):
         return False
     a, b = stance(rich), stance(poor)
-    if b.con & a.pro or b.pro & a.con:
-        return False
-    return _in_order(rich, poor)
+    return not (b.con & a.pro or b.pro & a.con) and _in_order(rich, poor)
 
 
 def _named(rich: str, poor: str) -> bool:
     """Whether every name and piece of code in `poor` stands in `rich`, as a whole."""
-    if not names(poor) <= names(rich):
-        return False
-    return all(
-        re.search(rf"(?<!\w){re.escape(code)}(?!\w)", rich)
-        for code in _CODE.findall(poor)
-        if code.strip()
+    codes = (re.escape(code) for code in _CODE.findall(poor) if code.strip())
+    return names(poor) <= names(rich) and all(
+        re.search(rf"(?<!\w){code}(?!\w)", rich) for code in codes
     )
 
 
@@ -184,38 +164,31 @@ def _in_order(one: str, other: str) -> bool:
     """Whether their common terms have one order, or no word like "to" makes the order matter."""
     mine, theirs = similarity.terms(one), similarity.terms(other)
     common = set(mine) & set(theirs)
-    return [t for t in mine if t in common] == [
-        t for t in theirs if t in common
-    ] or not _ORDERED.intersection(_words(one) + _words(other))
+    same = [t for t in mine if t in common] == [t for t in theirs if t in common]
+    return same or not _ORDERED.intersection(_words(one) + _words(other))
 
 
 def _apart(one: str, other: str) -> bool:
     """Whether they differ in a word and its opposite."""
     a, b = set(_words(one)), set(_words(other))
-    return any(len(pair & (a - b)) and len(pair & (b - a)) for pair in _APART)
+    return any(pair & (a - b) and pair & (b - a) for pair in _APART)
 
 
 def rewords(one: str, other: str, near: float) -> bool:
     """Whether they are two wordings of one statement, each with some terms of its own."""
-    if (
-        near < CLOSE
-        or _apart(one, other)
-        or not _in_order(one, other)
-        or any(_SAMPLE.search(t) for t in (one, other))
-    ):
+    if near < CLOSE or _apart(one, other) or not _in_order(one, other):
         return False
-    if max(len(t.split()) for t in (one, other)) > _STATEMENT and not _akin(
-        names(one) - names(other), names(other) - names(one)
-    ):
+    if _SAMPLE.search(one) or _SAMPLE.search(other):
+        return False
+    long = max(len(one.split()), len(other.split())) > _STATEMENT
+    if long and not _akin(names(one) - names(other), names(other) - names(one)):
         return False  # two sections of one form, about two things
     a, b = set(similarity.terms(one)), set(similarity.terms(other))
     return len(a & b) >= _FEW and 10 * len(a & b) >= 7 * len(a | b)
 
 
 def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether these may be old and new names of the same things: one side has none, or they share a
-    part.
-    """
+    """Whether these may be two names of one thing: a side has none, or they share a part."""
     parts = [
         {part for name in side for part in re.split(r"[/.:]", name) if len(part) > 3}
         for side in (one, other)
@@ -223,7 +196,7 @@ def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
     return not one or not other or bool(parts[0] & parts[1])
 
 
-# --- against each other -----------------------------------------------------
+# Against each other
 
 
 def replaces(new: str, old: str, near: float) -> bool:
@@ -236,12 +209,8 @@ def replaces(new: str, old: str, near: float) -> bool:
     gone = now.con & was.pro
     left = was.pro - gone
     shared = left & (now.pro | now.con)
-    return (
-        bool(gone)
-        and len(shared) >= 2
-        and 3 * len(shared) >= 2 * len(left)
-        and names(old) <= names(new)
-    )
+    most = len(shared) >= 2 and 3 * len(shared) >= 2 * len(left)
+    return bool(gone) and most and names(old) <= names(new)
 
 
 def denies(one: str, other: str, near: float) -> bool:
@@ -271,13 +240,12 @@ def slot(one: str, other: str, near: float) -> Slot | None:
     if near < _PLACE or not _said(one, other):
         return None
     a, b = _words(one), _words(other)
-    changed = [
-        op for op in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if op[0] != "equal"
-    ]
-    if len(changed) != 1 or changed[0][0] != "replace":
+    opcodes = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    changed = [op for op in opcodes if op[0] != "equal"]
+    if len(changed) != 1:
         return None
-    _, i, i2, j, j2 = changed[0]
-    if i2 - i > 2 or j2 - j > 2:
+    kind, i, i2, j, j2 = changed[0]
+    if kind != "replace" or i2 - i > 2 or j2 - j > 2:
         return None
     rest = (*a[:i], "_", *a[i2:])
     if len([t for t in words_of.terms(" ".join(rest)) if not t.isdigit()]) < 2:
@@ -292,9 +260,7 @@ def of_a_kind(found: Slot) -> bool:
 
 
 def differs(found: Slot, near: float, beside: bool) -> bool:
-    """Whether two values cannot both hold: values of a kind, or any two in nearly equal texts or
-    about one file (`beside`).
-    """
+    """Whether two values cannot both hold. `beside`: the texts are about one file."""
     if of_a_kind(found):
         return True
     if len(found.frame.split()) < 6 or frozenset((found.one, found.other)) in _APART:
@@ -305,4 +271,4 @@ def differs(found: Slot, near: float, beside: bool) -> bool:
 def _kind(x: str, y: str) -> bool:
     if (x[0].isdigit() or x in _NUMBERS) and (y[0].isdigit() or y in _NUMBERS):
         return True
-    return {x, y} <= _DAYS or {x, y} <= _MONTHS or frozenset((x, y)) in _SWITCHES
+    return any({x, y} <= kind for kind in _KINDS)

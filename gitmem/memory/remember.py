@@ -1,14 +1,14 @@
 """Storing memories: check, anchor, skip what is known, append in one commit.
 
-Promise: every text passes the size and secret checks before it reaches git;
-one bad draft never stops the others; a `source` or text that is known adds
-nothing. What is answered as stored is in the notes ref.
+Promise: every text passes the size and secret checks before it reaches git; one bad draft never
+stops the others; a known `source` or text adds nothing. What is answered as stored is in the notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 from ..anchors import patch_id, records_at
 from ..core import fold, record, record_content, record_fields, redact
@@ -16,6 +16,7 @@ from ..core.errors import MemError, Refused
 from ..engine import index
 from ..engine.cache import Cache
 from ..engine.document import Ahead, content_digest, scope_name
+from ..engine.sql import select_in
 from ..store import Store
 from . import pathnotes, write_gate
 
@@ -24,54 +25,33 @@ STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 FIELDS = record_fields.DRAFT | {"commit", "created_at", "scope"}
 
 
-class Result:
-    """What became of one draft. `id` is "" where it was refused; `reason` is why, or what of a
-    stored one was left out; `usage`: for words that make no sense, not for what they say."""
+class Result(NamedTuple):
+    """What became of one draft."""
 
-    __slots__ = ("hint", "id", "reason", "scope", "status", "title", "usage")
-
-    def __init__(
-        self,
-        status: str,
-        id: str = "",
-        reason: str = "",
-        title: str = "",
-        scope: str = "",
-        hint: str = "",
-        usage: bool = False,
-    ) -> None:
-        self.hint = hint
-        self.usage = usage
-        self.status = status
-        self.id = id
-        self.reason = reason
-        self.title = title
-        self.scope = scope
+    status: str
+    id: str = ""  # "" where it was refused
+    reason: str = ""  # why it was refused, or what of a stored one was left out
+    title: str = ""
+    scope: str = ""
+    hint: str = ""
+    usage: bool = False  # refused for words that make no sense, not for what they say
 
 
-class _Ready:
+class _Ready(NamedTuple):
     """A checked draft on its way into the notes."""
 
-    __slots__ = ("anchor", "at", "digest", "extra", "fields", "note", "place", "scope")
-
-    def __init__(
-        self, place: int, fields: dict[str, Any], anchor: str, at: str, scope: str, note: str
-    ) -> None:
-        self.note = note
-        self.place = place
-        self.fields = fields
-        self.anchor = anchor
-        self.at = at
-        self.scope = scope
-        self.digest = content_digest(fields.get("title", ""), fields["body"])
-        self.extra: dict[str, Any] = {}
+    place: int
+    fields: dict[str, Any]
+    anchor: str
+    at: str
+    scope: str
+    note: str  # what was left out of it
+    digest: bytes
+    extra: dict[str, Any]  # patch-ids of the anchor, added last
 
 
 class Known:
-    """What is stored already, by source and by text; grows with what one run of several calls adds.
-
-    The cache is brought up to date once, at the first look, not between calls.
-    """
+    """What is stored already, by source and by text; grows with what several calls add."""
 
     def __init__(self, store: Store, *, single: bool = False) -> None:
         self._store = store
@@ -83,50 +63,32 @@ class Known:
         self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, ready: list[_Ready]) -> None:
-        """Fetches what the cache knows of these drafts; forgotten memories count for sources, not
-        for texts (saying it again revives it).
-        """
-        sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
-        digests = sorted({r.digest for r in ready if not r.fields.get("source")})
-
-        def read(
-            cache: Cache,
-        ) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
-            tombstones = [
-                r
-                for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
-                if (r := record.parse(raw))
-            ]
-            return (
-                _select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
-                _select(
-                    cache,
-                    "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT"
-                    " row FROM reinstated) AND digest IN",
-                    digests,
-                ),
-                fold.purged(tombstones)[0],
-            )
-
-        (by_source, by_digest, self.purged), _ = self._store.with_cache(
-            read, most=self._most, refresh=not self._fresh
+        """Fetches what the cache knows of drafts. Forgotten texts count as new, sources do not."""
+        sources = {r.fields["source"] for r in ready if r.fields.get("source")}
+        digests = {r.digest for r in ready if not r.fields.get("source")}
+        by_source = "SELECT source, id, scope FROM memory WHERE source IN {}"
+        by_digest = (
+            "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN"
+            " (SELECT row FROM reinstated) AND digest IN {}"
         )
+
+        def read(cache: Cache) -> None:
+            for known, sql, keys in (
+                (self.sources, by_source, sources - self.sources.keys()),
+                (self.digests, by_digest, digests - self.digests.keys()),
+            ):
+                for key, id, bits in select_in(cache.db, sql, sorted(keys)):
+                    known[key] = (id, scope_name(bits))
+            self.purged = purged(cache)
+
+        self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
-        self.sources = {**by_source, **self.sources}
-        self.digests = {**by_digest, **self.digests}
 
 
-def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, str]]:
-    out: dict[Any, tuple[str, str]] = {}
-    for i in range(0, len(wanted), 500):
-        part = wanted[i : i + 500]
-        out.update(
-            {
-                key: (id, scope_name(bits))
-                for key, id, bits in cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)
-            }
-        )
-    return out
+def purged(cache: Cache) -> set[str]:
+    """The ids that tombstones keep out."""
+    lines = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
+    return fold.purged([r for (raw,) in lines if (r := record.parse(raw))])[0]
 
 
 def remember(
@@ -138,18 +100,24 @@ def remember(
     sign: bool = True,
 ) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
-    each, in order.
+    each, in order. Raises only for what concerns all drafts.
 
     `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache or
-    cancels. `sign` false: a worker, which can ask nobody for a passphrase. Raises only for what
-    concerns all drafts: no repository, the ref cannot be written."""
+    cancels. `sign` false: a worker, which can ask nobody for a passphrase.
+    """
     results: list[Result | None] = []
     ready: list[_Ready] = []
-    commits: dict[str, str | None] = {}
+
+    @cache
+    def anchor_of(revision: str) -> tuple[str, str]:
+        """(the commit, the branch to note); "" for none."""
+        commit = store.repo.commit(revision) or ""
+        return commit, branch_to_note(store) if commit and revision == "HEAD" else ""
+
     for draft in drafts:
         results.append(None)
         try:
-            ready.append(_check(store, draft, len(results) - 1, allow_secret, commits))
+            ready.append(_check(store, draft, len(results) - 1, allow_secret, anchor_of))
         except MemError as e:
             results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
     if ready:
@@ -166,7 +134,7 @@ def _check(
     draft: dict[str, Any],
     place: int,
     allow_secret: bool,
-    commits: dict[str, str | None],
+    anchor_of: Callable[[str], tuple[str, str]],
 ) -> _Ready:
     given = {**draft, "author": draft.get("author") or store.settings.author}
     draft = write_gate.admit(store, given, allow_secret)
@@ -182,41 +150,33 @@ def _check(
     wanted = draft.get("commit") or "HEAD"
     if not isinstance(wanted, str):
         raise Refused("'commit' is not a text")
-    if wanted not in commits:
-        commits[wanted] = store.repo.commit(wanted)
-    anchor = commits[wanted]
-    if anchor is None:
-        if wanted != "HEAD":
-            raise Refused(
-                f"no commit '{wanted[:80]}' in this repository", hint=records_at.hint(store.repo)
-            )
-        anchor = ""  # no commit yet
+    anchor, branch = anchor_of(wanted)
+    if not anchor and wanted != "HEAD":
+        raise Refused(
+            f"no commit '{wanted[:80]}' in this repository", hint=records_at.hint(store.repo)
+        )
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):
         raise Refused("'created_at' is not a text")
-    if anchor and wanted == "HEAD" and "branch" not in draft:
-        if "branch" not in commits:
-            commits["branch"] = branch_to_note(store)
-        if commits["branch"]:
-            fields["branch"] = commits["branch"]
+    if branch and "branch" not in draft:
+        fields["branch"] = branch
     at = record.timestamp(created) if created else ""
-    return _Ready(place, fields, anchor, at, scope, write_gate.LEFT_OUT if draft != given else "")
+    note = write_gate.LEFT_OUT if draft != given else ""
+    digest = content_digest(fields.get("title", ""), fields["body"])
+    return _Ready(place, fields, anchor, at, scope, note, digest, {})
 
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
-    """Answers the drafts whose source or text is there already, also within this call; gives the
-    others their ids.
-    """
+    """Answers the drafts whose source or text is known, also from this call; ids for the others."""
     known.look_up(ready)
     left: list[_Ready] = []
     for r in ready:
         source = r.fields.get("source")
         found = known.sources.get(source) if source else known.digests.get(r.digest)
         if found:
+            id, scope = found
             reason = "this source is known" if source else "the same text is known"
-            results[r.place] = Result(
-                DUPLICATE, found[0], reason, record.title_of(r.fields), found[1]
-            )
+            results[r.place] = Result(DUPLICATE, id, reason, record.title_of(r.fields), scope)
             continue
         id = record.identify(r.fields)["id"]
         if id in known.purged:  # a line of it would be gone again with the next sync
@@ -232,36 +192,24 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
 
 
 def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None]) -> list[_Ready]:
-    """Adds blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors;
-    answers and leaves out drafts with lines that are not there.
-    """
-    noted = [(r, p) for r in ready for p in r.fields.get("paths", ())]
-    for (r, _), wrong in zip(
-        noted, pathnotes.note(store.repo, [(r.anchor, p) for r, p in noted]), strict=True
-    ):
-        if wrong:
-            results[r.place] = Result(
-                REFUSED,
-                reason=wrong,
-                hint=(
-                    "lines are FILE:10 or FILE:10-20, counted at the commit that the memory is"
-                    " about"
-                ),
-                usage=True,
-            )
+    """Adds blob ids of paths and patch-ids of anchors; refuses drafts with lines not there."""
+    noted = [(r, path) for r in ready for path in r.fields.get("paths", ())]
+    problems = pathnotes.note(store.repo, [(r.anchor, path) for r, path in noted])
+    hint = "lines are FILE:10 or FILE:10-20, counted at the commit that the memory is about"
+    for (r, _), problem in zip(noted, problems, strict=True):
+        if problem:
+            results[r.place] = Result(REFUSED, reason=problem, hint=hint, usage=True)
     ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= patch_id.MANY:
         facts = {anchor: patch_id.of_commit(store.repo, anchor) for anchor in anchors}
         for r in ready:
-            r.extra = facts.get(r.anchor, {})
+            r.extra.update(facts.get(r.anchor, {}))
     return ready
 
 
 def branch_to_note(store: Store) -> str:
-    """The branch as a record names it; "" for none, or for a name that looks like it holds a
-    secret.
-    """
+    """The branch as a record names it; "" for none, or if it looks like it holds a secret."""
     branch = store.repo.branch()[: record.MAX_WORD * 5]
     return "" if store.settings["secrets"] == "refuse" and redact.holds(branch) else branch
 
@@ -269,36 +217,25 @@ def branch_to_note(store: Store) -> str:
 def _append(
     store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool
 ) -> None:
-    items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
     made = [
         record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready
     ]
     lines = store.lines(made) if sign else [record.dump(data) for data in made]
+    items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
     for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
         results[r.place] = Result(STORED, data["id"], r.note, record.title_of(data), r.scope)
     if ahead:
-        ahead.begin(
-            [(record.version_of(line), data) for line, data in zip(lines, made, strict=True)]
-        )
+        ahead.begin([(record.version_of(line), d) for line, d in zip(lines, made, strict=True)])
     for scope, batch in items.items():
         if batch:
-            store.append(
-                scope,
-                batch,
-                f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}",
-            )
+            noun = "memory" if len(batch) == 1 else "memories"
+            store.append(scope, batch, f"git mem: remember {len(batch)} {noun}")
 
 
 def session_facts(environ: Mapping[str, str]) -> dict[str, str]:
     """Which agent is speaking, where the environment says so."""
-    if environ.get("CLAUDECODE"):
-        return {
-            k: v
-            for k, v in (
-                ("agent", "claude"),
-                ("session", environ.get("CLAUDE_CODE_SESSION_ID", "")),
-            )
-            if v
-        }
-    return {}
+    if not environ.get("CLAUDECODE"):
+        return {}
+    session = environ.get("CLAUDE_CODE_SESSION_ID", "")
+    return {"agent": "claude", **({"session": session} if session else {})}

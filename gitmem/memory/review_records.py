@@ -1,12 +1,12 @@
-"""The life of what waits for a person's decision: a `suggest` record and the `verdict` records
-about it, both in the private notes.
+"""The life of what waits for a person's decision: a private `suggest` record, and `verdict` records
+about it.
 
-Two things live it: texts that capture suggests (`capture/suggestions`) and proposals about stored
-memories (`memory/proposals`), whose records have a `kind`. `docs/format.md` has their fields.
+Two things live it: texts that capture suggests (`capture/suggestions`), and proposals about stored
+memories (`proposals`), whose records have a `kind`. `docs/format.md` has their fields.
 
-Which verdict counts depends neither on order nor on clock: of several words the first in the order
-of the caller's `words`, then the smallest version. Records in the team's notes count nowhere:
-whoever can push could otherwise ask for a decision, or make one in another's name.
+Which verdict counts depends neither on order nor on clock: the strongest word, then the smallest
+version. Records in the team's notes count nowhere: whoever can push could otherwise ask for a
+decision, or make one in another's name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..core import record
 from ..core.errors import Ambiguous, MemError
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
+from ..engine.memory_rows import word, words
 from ..notes.notetree import is_hex
 from ..store import Store
 from .memories import SHORTEST
@@ -26,20 +27,15 @@ WAITING, ACCEPTED, MERGED, REJECTED = "waiting", "accepted", "merged", "rejected
 # The word in the record of a rejected proposal: unlike a rejected suggestion it says nothing
 # against either memory, so `feedback` does not read it.
 DECLINED = "declined"
-_VALUES_IN_SQL = 500
 
 
 class Item:
-    """One `suggest` record and what became of it. `memory`: the id of the memory that has the text
-    now, or that stayed; "" for none.
-    """
-
-    __slots__ = ("data", "memory", "state")
+    """One `suggest` record and what became of it."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.state = WAITING
-        self.memory = ""
+        self.memory = ""  # the id of the memory that has the text now, or that stayed
 
     @property
     def id(self) -> str:
@@ -47,8 +43,7 @@ class Item:
 
     def text(self, name: str) -> str:
         """A field that is a text, "" where it is none."""
-        value = self.data.get(name)
-        return record.clean(value) if isinstance(value, str) else ""
+        return word(self.data.get(name)) or ""
 
     def number(self, name: str) -> float | None:
         """A field that is a number from 0 to 1, None where it is none."""
@@ -59,18 +54,14 @@ class Item:
 
     def words(self, name: str) -> list[str]:
         """The texts in a field that is a list."""
-        value = self.data.get(name)
-        items = value if isinstance(value, list) else []
-        return [record.clean(v) for v in items if isinstance(v, str)]
+        return words(self.data.get(name))
 
 
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 def records(cache: Cache, op: str, with_kind: bool = False) -> list[record.Record]:
-    """The records of an operation, by version. `with_kind`: only those about stored memories; their
-    condition in SQL keeps the texts that capture suggests from being parsed.
-    """
+    """The records of an operation, by version; `with_kind`: only those about stored memories."""
     assert op in record.APART_OPS
     # The word stands in the statement, so that the partial index serves.
     sql = f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
@@ -81,32 +72,23 @@ def records(cache: Cache, op: str, with_kind: bool = False) -> list[record.Recor
 
 
 def apply_verdicts(
-    items: Mapping[str, Item], verdicts: Iterable[record.Record], words: Sequence[str]
+    items: Mapping[str, Item], verdicts: Iterable[record.Record], ranked: Sequence[str]
 ) -> None:
-    """Sets state and memory of items. `words`: the verdicts that count, the strongest first."""
-    strength = {word: -place for place, word in enumerate(words)}
-    applied: dict[str, int] = {}
-    for r in verdicts:
-        item, word = items.get(r.id), r.data.get("verdict")
-        if item is None or not isinstance(word, str) or word not in strength:
-            continue
-        if r.id in applied and applied[r.id] >= strength[word]:
-            continue
-        applied[r.id] = strength[word]
-        item.state = REJECTED if word == DECLINED else word
-        memory = r.data.get("memory")
+    """Sets state and memory of items. `ranked`: the verdicts that count, the strongest first."""
+    counting = [r for r in verdicts if r.id in items and r.data.get("verdict") in ranked]
+    counting.sort(key=lambda r: ranked.index(r.data["verdict"]))
+    for r in reversed(counting):
+        item, said, memory = items[r.id], r.data["verdict"], r.data.get("memory")
+        item.state = REJECTED if said == DECLINED else said
         item.memory = memory if isinstance(memory, str) else ""
 
 
 def find(items: Iterable[AnyItem], prefix: str) -> AnyItem | None:
-    """The one item whose id starts with `prefix`, None for none, or if `prefix` can be no id.
-
-    Raises Ambiguous where several do.
-    """
+    """The one item whose id starts with `prefix`, None for none. Raises Ambiguous for several."""
     low = prefix.strip().lower()
     if len(low) < SHORTEST or not is_hex(low):
         return None
-    found = sorted((item for item in items if item.id.startswith(low)), key=lambda item: item.id)
+    found = sorted((i for i in items if i.id.startswith(low)), key=lambda item: item.id)
     if len(found) > 1:
         ids = ", ".join(item.id[: len(low) + 4] for item in found[:5])
         raise Ambiguous(f"'{low}' is ambiguous: {ids}", hint="type more digits")
@@ -124,41 +106,19 @@ def check_undecided(item: Item, noun: str, states: Sequence[str] = (WAITING,)) -
 
 
 def write(store: Store, noun: str, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Appends records to the private notes in one commit, without a signature: the worker calls
-    this, and nobody is there to be asked for a passphrase.
-    """
+    """Appends private records in one commit; unsigned, since the worker can ask nobody."""
     if lines:
-        plural = "s" * (len(lines) != 1)
-        store.append(
-            "private",
-            [("", record.dump(dict(line))) for line in lines],
-            f"git mem: {len(lines)} {noun}{plural}",
-        )
+        message = f"git mem: {len(lines)} {noun}{'s' * (len(lines) != 1)}"
+        store.append("private", [("", record.dump(dict(line))) for line in lines], message)
 
 
 def verdict(
-    store: Store, item: Item, word: str, memory: str, reason: str, about: Mapping[str, Any]
+    store: Store, item: Item, said: str, memory: str, reason: str, about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A `verdict` record. `about`: fields of the item that it repeats; never a text."""
-    data = {
-        "id": item.id,
-        "verdict": word,
-        "memory": memory,
-        "reason": reason,
-        "author": store.author,
-        **about,
-    }
+    named = {"id": item.id, "verdict": said, "memory": memory, "reason": reason}
+    data = {**named, "author": store.author, **about}
     return record.envelope("verdict", {k: v for k, v in data.items() if v != ""}, "", {})
-
-
-def select_in(cache: Cache, sql: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """The rows of a statement that ends in `IN`, however many values there are."""
-    values = list(values)
-    out: list[tuple[Any, ...]] = []
-    for at in range(0, len(values), _VALUES_IN_SQL):
-        part = values[at : at + _VALUES_IN_SQL]
-        out += cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part).fetchall()
-    return out
 
 
 def one_line(reason: str) -> str:

@@ -1,16 +1,13 @@
 """Whether a new text repeats what a stored memory says, or changes it.
 
-A vector cannot tell: with the packaged table "the staging database is wiped
-every Sunday" and "every Monday" have a cosine of 0.97, "SQLite instead of
-DuckDB" and the reverse 0.88, while true paraphrases lie at 0.81 to 0.85 and
-half of all memories of one project have a neighbour above 0.6. So the vector
-only finds candidates, and the words decide: a repeat has no term of its own, its
-terms in the same order, the same small words that turn a meaning ("except",
-"only", "before"), the same signs ("C++", ">=", "$"), and rejects the same things.
+A vector cannot tell: with the packaged table "the staging database is wiped every Sunday" and
+"every Monday" have a cosine of 0.97, while true paraphrases lie at 0.81 to 0.85. So the vector only
+finds candidates, and the words decide: a repeat has no term of its own, its terms in the same
+order, the same small words that turn a meaning ("except", "only", "before"), the same signs ("C++",
+">=", "$"), and rejects the same things.
 
-Promise: a text is called a repeat only where nothing it says would be lost; a
-doubtful text counts as new. A change is only ever proposed to a person.
-Pure, except `Neighbours`, which reads one cache.
+Promise: a text is called a repeat only where nothing it says would be lost; a doubtful text counts
+as new. A change is only ever proposed to a person. Pure, but for `Neighbours`.
 """
 
 from __future__ import annotations
@@ -98,9 +95,8 @@ _NAME = re.compile(
 @lru_cache(4096)
 def terms(text: str) -> tuple[str, ...]:
     """Content terms in their order, each once."""
-    return tuple(
-        [t for t in dict.fromkeys(words_of.terms(_NAME.sub("theletter", text))) if t not in _SAID]
-    )
+    found = dict.fromkeys(words_of.terms(_NAME.sub("theletter", text)))
+    return tuple([t for t in found if t not in _SAID])
 
 
 @lru_cache(4096)
@@ -124,16 +120,9 @@ def repeats(new: str, old: str) -> bool:
     if normal(new) == normal(old):
         return True
     mine, theirs = terms(new), terms(old)
-    if not mine or not theirs:
+    if not mine or list(mine) != [t for t in theirs if t in mine]:
         return False
-    if (
-        any(t not in theirs for t in mine)
-        or turns(new) != turns(old)
-        or signs(new) != signs(old)
-        or opposed(new, old)
-    ):
-        return False
-    return list(mine) == [t for t in theirs if t in mine]
+    return turns(new) == turns(old) and signs(new) == signs(old) and not opposed(new, old)
 
 
 @lru_cache(4096)
@@ -171,12 +160,9 @@ def changes(new: str, old: str, near: float) -> bool:
     own = [(at / len(mine), t) for at, t in enumerate(terms(new)) if t not in theirs]
     few = 0 < len(own) <= _FEW and 0 < len(theirs - mine) <= _FEW and len(shared) >= 2
     late = all(at >= 0.5 or t[0].isdigit() for at, t in own)
-    return (
-        few
-        and late
-        and near >= 0.8
-        and SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
-    )
+    if not few or not late or near < 0.8:
+        return False
+    return SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
 
 
 class Neighbours:
@@ -198,22 +184,12 @@ class Neighbours:
             self._codes = self._cache.codes()
         code = sign_code(vector)
         total = int(self._cache.meta("rows", "0"))
-        near = [
-            row
-            for _, row in hamming.nearest(
-                self._codes[: total * len(code)],
-                code,
-                4 * _NEIGHBOURS + int(self._cache.meta("dead", "0")),
-            )
-        ]
-        vectors = self._cache.vectors(near)
-        best = [
-            (c, row)
-            for c, row in hamming.rescore(
-                vectors, vector, [row for row in near if row in vectors and any(vectors[row])]
-            )
-            if c >= RELATED
-        ][:_NEIGHBOURS]
+        count = 4 * _NEIGHBOURS + int(self._cache.meta("dead", "0"))
+        near = hamming.nearest(self._codes[: total * len(code)], code, count)
+        vectors = self._cache.vectors([row for _, row in near])
+        known = [row for _, row in near if any(vectors.get(row, b""))]
+        scored = hamming.rescore(vectors, vector, known)
+        best = [(c, row) for c, row in scored if c >= RELATED][:_NEIGHBOURS]
         loaded = memory_rows.load(self._cache, [row for _, row in best])
         return [(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)]
 

@@ -1,8 +1,8 @@
 """Export and import: JSON Lines and Markdown, both ways without loss of content.
 
-Promise: what `export` wrote, `import` reads back into any repository: the same
-texts, types, tags, paths, times and authors; what is there already adds
-nothing. A commit the other repository lacks is said, not invented.
+Promise: what `export` wrote, `import` reads back into any repository: the same texts, types, tags,
+paths, times and authors; what is there already adds nothing. A commit the other repository lacks is
+said, not invented.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from typing import Any
 
 from ..core import sanitize
 from ..core.errors import MemError
+from ..core.record import title_of
 from ..core.record_fields import FIELDS
 from ..store import Store
 from . import remember
 
 # What a draft has from the object of a memory as it is; the rest has other shapes or names there.
-_META = (
-    "created_at",
-    *[f.name for f in FIELDS if f.exported and f.name not in ("title", "body", "paths")],
-)
+_META = ("created_at", *(f.name for f in FIELDS if f.exported))
 _BEGIN, _END = "<!-- git-mem ", "<!-- /git-mem -->"
 _MARKER = re.compile(r"(?m)^(?=\\*<!-- /?git-mem )")
 _QUOTED = re.compile(r"(?m)^\\(?=\\*<!-- /?git-mem )")
@@ -31,39 +29,28 @@ _QUOTE = "\\\\"
 
 def portable(item: dict[str, Any]) -> dict[str, Any]:
     """A memory as a draft that `remember --jsonl` takes; the id is for the reader."""
+    made = title_of({"body": item["body"]})
     out: dict[str, Any] = {
-        "id": item["id"],
-        "title": item["title"] if _titled(item) else "",
-        "body": item["body"],
-    }
-    out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
-    out["confidence"] = (
-        "" if item["stated_confidence"] is None else item["stated_confidence"]
-    )  # what was lived here is no part of the text
-    if item["paths"]:
-        out["paths"] = [
+        **{name: item.get(name) for name in ("id", "body", *_META)},
+        "title": item["title"] if item["title"] != made else "",
+        "confidence": item["stated_confidence"],  # what was lived here is no part of the text
+        "paths": [
             {"path": p["path"], "lines": p["lines"]} if p.get("lines") else p["path"]
             for p in item["paths"]
-        ]
-    if item["scope"] == "private":
-        out["scope"] = "private"  # an import must not publish it
-    if item["anchor"]["commit"]:
-        out["commit"] = item["anchor"]["commit"]
-    return {k: v for k, v in out.items() if v not in ("", [])}
+        ],
+        "scope": "private" if item["scope"] == "private" else "",  # an import must not publish it
+        "commit": item["anchor"]["commit"],
+    }
+    return {k: v for k, v in out.items() if v not in (None, "", [])}
 
 
-def _titled(item: dict[str, Any]) -> bool:
-    from ..core.record import title_of
-
-    return bool(item["title"] != title_of({"body": item["body"]}))
+def _json(draft: dict[str, Any], ascii_only: bool) -> str:
+    return sanitize.json_text(json.dumps(draft, ensure_ascii=ascii_only, sort_keys=True))
 
 
 def to_jsonl(items: list[dict[str, Any]]) -> Iterator[str]:
     for item in items:
-        yield (
-            sanitize.json_text(json.dumps(portable(item), ensure_ascii=False, sort_keys=True))
-            + "\n"
-        )
+        yield _json(portable(item), False) + "\n"
 
 
 def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
@@ -74,17 +61,10 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
         body = draft.pop("body", "")  # another tool may write an empty one
         page = looked_at(body)
         if page != body:
-            draft["body"] = (
-                # as escapes: nobody reads on the page what it does to a terminal or hides from an
-                # eye
-                body
-            )
+            # As escapes: nobody reads on the page what it does to a terminal or hides from an eye.
+            draft["body"] = body
         # `--` may not stand in a comment, so that every Markdown reader hides it.
-        meta = (
-            sanitize.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True))
-            .replace("--", "\\u002d\\u002d")
-            .replace(">", "\\u003e")
-        )
+        meta = _json(draft, True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
         # A body that quotes our own markers gets a backslash before them, and one more before those
         # that have some.
         title = sanitize.shown(" ".join(item["title"].split()))
@@ -109,11 +89,10 @@ def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
             yield f"block {number} is broken"
             continue
         body = _QUOTED.sub("", body)
-        exact = draft.get("body")  # unless somebody has changed the page
-        yield {
-            **draft,
-            "body": exact if isinstance(exact, str) and looked_at(exact) == body else body,
-        }
+        exact = draft.get("body")
+        if isinstance(exact, str) and looked_at(exact) == body:  # nobody has changed the page
+            body = exact
+        yield {**draft, "body": body}
 
 
 def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
@@ -131,43 +110,28 @@ def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
 def import_text(
     store: Store, text: str, scope: str, allow_secret: bool
 ) -> tuple[list[remember.Result], list[str], int]:
-    """(a result for each draft, what could not be read, how many were moved to HEAD because their
-    commit is not here).
-    """
+    """(a result for each draft, what was unreadable, how many are at HEAD: no such commit here)."""
     exported = text.lstrip("\ufeff \n")
     if not exported:
         raise MemError("nothing to import", hint="the input is empty")
-    reader = from_jsonl if exported.startswith("{") else from_markdown
-    drafts: list[dict[str, Any]] = []
-    broken: list[str] = []
-    for value in reader(exported):
-        if isinstance(value, str):
-            broken.append(value)
-        else:
-            drafts.append(value)
-    if not drafts and not broken:
+    read = list((from_jsonl if exported.startswith("{") else from_markdown)(exported))
+    if not read:
         raise MemError(
             "nothing to import",
             hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it",
         )
-    moved = 0
+    drafts = [value for value in read if isinstance(value, dict)]
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
-    here = (
-        {
-            name: bool(id)
-            for name, id in zip(
-                names, store.repo.git.ids([n + "^{commit}" for n in names]), strict=True
-            )
-        }
-        if names
-        else {}
-    )
+    ids = store.repo.git.ids([name + "^{commit}" for name in names]) if names else []
+    here = {name for name, id in zip(names, ids, strict=True) if id}
+    moved = 0
     for draft in drafts:
         for name in ("id", "status", "retrieval", "score", "anchor"):
             draft.pop(name, None)
         if scope:
             draft["scope"] = scope
-        if isinstance(draft.get("commit"), str) and not here[draft["commit"]]:
+        if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
             moved += 1
+    broken = [value for value in read if isinstance(value, str)]
     return remember.remember(store, drafts, allow_secret=allow_secret), broken, moved

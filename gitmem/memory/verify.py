@@ -1,9 +1,8 @@
 """`git mem verify`: signatures, ids and texts of records, judged one by one.
 
-Promise: every record is checked now, whatever the cache remembers; it reports
-and decides nothing. Whether the author a record claims is its signer is said,
-not judged: who remembers for somebody else does nothing wrong. The cache keeps
-what was found about signatures.
+Promise: every record is checked now, whatever the cache remembers; it reports and decides nothing.
+Whether the author a record claims is its signer is said, not judged: who remembers for somebody
+else does nothing wrong. The cache keeps what was found about signatures.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import record
+from ..engine import memory_rows
 from ..engine.cache import Cache, Damaged
 from ..engine.document import ACTIVE, scope_name
 from ..engine.filters import newest_first
@@ -20,7 +20,8 @@ from ..signing.signature import BAD, NONE, REVOKED, Verdict
 from ..store import Store
 from . import memories
 
-_SEALED = ("good", "untrusted", "expired")  # a key stood behind the text, whatever it is worth here
+# A key stood behind the text, whatever it is worth here.
+_SEALED = frozenset(["good", "untrusted", "expired"])
 
 
 def verify(
@@ -30,19 +31,17 @@ def verify(
     everything: bool = False,
     tell: Callable[[int], None] = lambda n: None,
 ) -> list[dict[str, Any]]:
-    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares,
-    purges); newest first. `prefixes`: only these memories.
-
-    Without, lines that are no records and look like they hold a secret follow, with `id` and `op`
-    None."""
+    """One object a record, newest first: what is visible, or `everything`; `prefixes`: of these
+    memories alone. Else lines that are no records and look like they hold a secret follow.
+    """
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         lines = _lines(cache, [memories.full_id(cache, p) for p in prefixes], everything)
-        checked = store.trust.check([(n, raw) for n, _, raw, _ in lines], tell)
+        checked = store.trust.check([(n, raw) for n, raw, _ in lines], tell)
         store.trust.keep(cache, checked)
         verdicts = {r.version: v for _, r, v in checked}
-        scopes = {n: scope for n, _, _, scope in lines}
-        return [_object(store.trust, r, v, scope_name(scopes[n]), verdicts) for n, r, v in checked]
+        scopes = {n: scope_name(scope) for n, _, scope in lines}
+        return [_object(store.trust, r, v, scopes[n], verdicts) for n, r, v in checked]
 
     found = store.with_cache(read)[0]
     return found if prefixes else [*found, *_of_others(store)]
@@ -65,49 +64,41 @@ _SHOWN = (
 )
 
 
-def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, bytes, int]]:
+def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, int]]:
+    """(number, text, scope bits) of each line to judge."""
     if everything:
-        sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l{} ORDER BY l.n DESC"
-        all, one = sql.format(""), sql.format(" WHERE l.memory = CAST(?1 AS BLOB)")
+        sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l WHERE {0} ORDER BY l.n DESC"
+        condition = "l.memory = CAST(?1 AS BLOB)" if ids else "1"
     else:
-        all, one = (
-            _SHOWN.format(of, newest_first(cache, "m"))
-            for of in (f"m.status = {ACTIVE}", "m.id = ?1")
-        )
-    found = (
-        [row for id in ids for row in cache.db.execute(one, (id,))]
-        if ids
-        else cache.db.execute(all).fetchall()
-    )
-    found = list({row[0]: row for row in found}.values())
+        sql, condition = _SHOWN, "m.id = ?1" if ids else f"m.status = {ACTIVE}"
+    statement = sql.format(condition, newest_first(cache, "m"))
+    asked: list[tuple[str, ...]] = [(id,) for id in ids] or [()]
+    found = [row for arguments in asked for row in cache.db.execute(statement, arguments)]
     for _, version, raw, _ in found:
         if record.version_of(raw) != version.hex():
             raise Damaged("a stored record has changed")
-    return found
+    return list({n: (n, raw, scope) for n, _, raw, scope in found}.values())
 
 
 def _of_others(store: Store) -> list[dict[str, Any]]:
+    """Lines that are no records and look like they hold a secret, each once."""
     out: dict[str, dict[str, Any]] = {}
+    nothing = dict.fromkeys(("id", "op", "at", "author", "signer", "key", "author_matches"))
     for scope, notes in store.sources:
         lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
         for version, _, field, rule in trust.secrets(sorted(lines)):
-            nothing = dict.fromkeys(("at", "author", "signer", "key", "author_matches"))
-            out.setdefault(
-                version,
-                {
-                    "id": None,
-                    "version": version,
-                    "op": None,
-                    "scope": scope,
-                    "title": "",
-                    "state": NONE,
-                    "reason": "",
-                    "id_holds": True,
-                    "secrets": [{"field": field, "rule": rule}],
-                    "hides_signed": False,
-                    **nothing,
-                },
-            )
+            item = {
+                **nothing,
+                "version": version,
+                "scope": scope,
+                "title": "",
+                "state": NONE,
+                "reason": "",
+                "id_holds": True,
+                "secrets": [{"field": field, "rule": rule}],
+                "hides_signed": False,
+            }
+            out.setdefault(version, item)
     return list(out.values())
 
 
@@ -119,6 +110,8 @@ def _object(
     verdicts: dict[str, Verdict],
 ) -> dict[str, Any]:
     title = record.title_of(r.data) if r.op in record.CONTENT_OPS else ""
+    author = r.data.get("author")
+    hidden = [verdicts[v].state for v in r.after if v in verdicts]
     out: dict[str, Any] = {
         "id": record.clean(r.id),
         "version": r.version,
@@ -126,35 +119,27 @@ def _object(
         "scope": scope,
         "title": record.clean(title),
         "at": record.moment(r.data.get("at")) or None,
-        "author": _text(r.data.get("author")),
+        "author": memory_rows.word(author),
         "state": verdict.state,
         "signer": verdict.signer or None,
         "key": verdict.key or None,
         "reason": verdict.reason,
-        "author_matches": _matches(r.data.get("author"), verdict.signer),
+        "author_matches": _matches(author, verdict.signer),
         "id_holds": r.op != "create" or record.id_holds(r.data),
         "secrets": [
             {"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])
         ],
         # A record without a signature can hide one that has it: shown, so that somebody asks why.
-        "hides_signed": verdict.state in (NONE, BAD)
-        and any(verdicts[v].state in _SEALED for v in r.after if v in verdicts),
+        "hides_signed": verdict.state in (NONE, BAD) and not _SEALED.isdisjoint(hidden),
     }
     if policy.strict:
         out["accepted"] = policy.accepts(verdict.state)
     return out
 
 
-def _text(value: object) -> str | None:
-    return record.clean(value) if isinstance(value, str) else None
-
-
 def _matches(author: object, signer: str) -> bool | None:
     """Whether an author's address is the signer's; None where that cannot be said."""
     if not isinstance(author, str) or "@" not in signer or "*" in signer:
         return None
-    return _address(author) == _address(signer)
-
-
-def _address(text: str) -> str:
-    return text.rpartition("<")[2].rstrip("> ").casefold()
+    one, other = (text.rpartition("<")[2].rstrip("> ").casefold() for text in (author, signer))
+    return one == other

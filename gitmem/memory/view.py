@@ -1,95 +1,110 @@
 """Memories as readers see them: the JSON objects of `recall`, `list`, `show`.
 
-Promise: the text comes from the stored line, after the line was hashed against
-the version it is stored under, so a damaged cache cannot show changed text.
-Every object says where its memory stands: scope, anchor, paths.
+Promise: the text comes from the stored line, after the line was hashed against the version it is
+stored under, so a damaged cache cannot show changed text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..anchors import anchor_state, path_state
+from ..anchors import anchor_state, path_state, reinstate, snapshot_view
 from ..core import confidence, record
 from ..core.record_fields import CONTENT, ENTRIES, FIELDS
-from ..engine import contradictions, memory_rows, path_state_store, reinstated, usage_store
+from ..engine import contradictions, memory_rows, reinstated, usage_store
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
+from ..engine.document import FORGOTTEN, SUPERSEDED, confidence_of, scope_name
+from ..engine.filters import Filter
 from ..engine.memory_rows import commit_of, load, places, word, words
 from ..store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
 
 
+def at_head(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filter:
+    """The conditions as they are at HEAD (`reinstate`); `hot`: as the worker found it."""
+    if not hot:
+        reinstate.settle(store.repo, cache, store.table)
+    return reinstated.seen_from(cache, wanted, store.repo.head())
+
+
+@contextmanager
+def seen(
+    store: Store, cache: Cache, wanted: Filter, at: str, hot: bool = False
+) -> Iterator[tuple[Cache, Filter]]:
+    """The cache as of the revision `at`, "" for HEAD, and the conditions there."""
+    if not at:
+        yield cache, at_head(store, cache, wanted, hot)
+        return
+    with snapshot_view.opened(store, cache, at) as past:
+        yield past, past.filter(wanted)
+
+
 def objects(
     store: Store,
     cache: Cache,
     rows: list[int],
-    at: str = "HEAD",
+    at: str = "",
     stands: dict[str, anchor_state.AnchorState] | None = None,
-    patience: float = anchor_state.ON_THE_SPOT,
-    aged: dict[int, list[path_state_store.PathState]] | None = None,
+    aged: dict[int, list[path_state.PathState]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The public object of each memory row, as seen from the revision `at`.
-
-    `stands`, `aged`: states of anchors and of each row's paths that the caller
-    knows; those they lack are added, which may take `patience` seconds each.
+    """The public object of each memory row, as seen from the revision `at`: by default that of a
+    snapshot, else HEAD. `stands`, `aged`: states that are known; those they lack are added.
     """
     loaded = load(cache, rows)
-    head = store.repo.commit(at) or ""
-    states = {} if stands is None else stands
-    asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
+    past = cache if isinstance(cache, snapshot_view.Snapshot) else None
+    head = past.head if past and not at else store.repo.commit(at or "HEAD") or ""
+    states = stands if stands is not None else dict(past.states) if past else {}
+    asked = {commit_of(data) for data, _, _ in loaded} - {"", *states}
     if asked:
-        states.update(anchor_state.states(store.repo, cache, asked, head, patience))
+        states.update(anchor_state.states(store.repo, cache, asked, head))
     ages = {} if aged is None else aged
-    ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
+    unknown = [row for row in rows if row not in ages]
+    ages.update(path_state.of_rows(store.repo, cache, unknown, head))
     use = usage_store.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
     items = [
-        _object(
-            data,
-            scope,
-            status,
-            states.get(commit_of(data)),
-            _paths(data, ages[row]),
-            use.get(str(data["id"]), confidence.Evidence()),
-        )
+        {
+            **_object(data, scope, status, use.get(str(data["id"]), confidence.Evidence())),
+            "anchor": _anchor(states.get(commit_of(data)), data.get("branch")),
+            "paths": _paths(data, ages[row]),
+        }
         for row, (data, scope, status) in zip(rows, loaded, strict=True)
     ]
-    gone = reinstated.elsewhere(cache, rows, head)
-    for place, (ids, branch, commit) in _back(cache, rows).items():
-        here = (
-            {"status": _STATUS[SUPERSEDED]}
-            if rows[place] in gone
-            else {"superseded_on": {"branch": branch or None, "commit": commit}}
-        )
-        items[place].update(superseded_by=ids, **here)
-    against = contradictions.of(cache, [item["id"] for item in items])
-    for item in items:
-        if item["id"] in against:
-            item["contradicts"] = against[item["id"]]
-    disputed = memory_rows.beside(cache, [item["id"] for item in items])
-    texts = {id: _alternatives(cache, others) for id, others in disputed.items()}
-    for row, item in zip(rows, items, strict=True):
-        others = disputed.get(item["id"], [])
-        if row in others:
-            item["alternatives"] = [
-                text for other, text in zip(others, texts[item["id"]], strict=True) if other != row
-            ]
-    for item, said in zip(
-        items,
-        store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]),
-        strict=True,
-    ):
+    _add_others(cache, rows, items, head)
+    signed = ["signature" in data for data, _, _ in loaded]
+    for item, said in zip(items, store.trust.public(cache, rows, signed), strict=True):
         if said:
             item["signature"] = said
-    return items
+    return past.tell(items) if past else items
 
 
-def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
+def _add_others(cache: Cache, rows: list[int], items: list[dict[str, Any]], head: str) -> None:
+    """Adds what took the place of memories elsewhere, contradicts them, or stands beside them."""
+    elsewhere = reinstated.elsewhere(cache, rows, head)
+    replaced = reinstated.told(cache, rows)
+    against = contradictions.of(cache, [item["id"] for item in items])
+    beside = memory_rows.beside(cache, [item["id"] for item in items])
+    versions = {id: _alternatives(cache, others) for id, others in beside.items()}
+    for row, item in zip(rows, items, strict=True):
+        if row in replaced:
+            item["superseded_by"], branch, commit = replaced[row]
+            if row in elsewhere:
+                item["status"] = _STATUS[SUPERSEDED]
+            else:
+                item["superseded_on"] = {"branch": branch or None, "commit": commit}
+        if item["id"] in against:
+            item["contradicts"] = against[item["id"]]
+        others = versions.get(item["id"], {})
+        if row in others:
+            item["alternatives"] = [text for other, text in others.items() if other != row]
+
+
+def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
     """What each version says of a memory that was edited in two places, the newest first."""
-    return [
-        {
+    return {
+        row: {
             "title": record.clean(record.title_of(data)),
             "body": record.clean(data["body"]),
             "type": word(data.get("type")) or record.DEFAULT_TYPE,
@@ -104,72 +119,27 @@ def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
                 and isinstance(data.get(name), (str, int, float))
             },
         }
-        for data, _, _ in load(cache, rows)
-    ]
+        for row, (data, _, _) in zip(rows, load(cache, rows), strict=True)
+    }
 
 
-def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:
-    """{place in the list: what took its place, the branch and the commit} of those that were
-    superseded where HEAD is not (`reinstated`).
-    """
-    found = reinstated.told(cache, rows)
-    return {i: found[row] for i, row in enumerate(rows) if row in found}
-
-
-def path_states(
-    store: Store,
-    cache: Cache,
-    rows: Iterable[int],
-    head: str,
-    patience: float = anchor_state.ON_THE_SPOT,
-    kept: bool = False,
-) -> dict[int, list[path_state_store.PathState]]:
-    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`)
-    as git says now, of all of them together.
-    """
-    wanted = list(dict.fromkeys(rows))
-    known = path_state_store.read(cache, wanted, head)
-    out: dict[int, list[path_state_store.PathState]] = {}
-    asked: list[path_state.Noted] = []
-    left: list[tuple[int, int]] = []
-    for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
-        found = places(data)
-        states = path_state_store.of(known.get(row), len(found))
-        if not kept and path_state_store.waiting({row: states}):
-            asked += [(commit_of(data), *place) for place in found]
-            left.append((row, len(found)))
-        out[row] = states
-    answers = iter(path_state.states(store.repo, cache, asked, head, patience) if asked else [])
-    out.update((row, [next(answers) for _ in range(count)]) for row, count in left)
-    return out
-
-
-def _paths(data: dict[str, Any], states: list[path_state_store.PathState]) -> list[dict[str, str]]:
+def _paths(data: dict[str, Any], states: list[path_state.PathState]) -> list[dict[str, str]]:
     out = []
     for (path, _, lines), state in zip(places(data), states, strict=True):
         item = {
-            "path": path,
-            "state": state.state,
             "now": state.now,
             "lines": lines.partition("@")[0],
             "lines_now": state.lines,
-            "reason": state.reason if state.state == path_state_store.UNKNOWN else "",
+            "reason": state.reason if state.state == path_state.UNKNOWN else "",
         }
-        out.append(
-            {name: value for name, value in item.items() if value or name in ("path", "state")}
-        )
+        known = {name: value for name, value in item.items() if value}
+        out.append({"path": path, "state": state.state, **known})
     return out
 
 
 def _anchor(stand: anchor_state.AnchorState | None, branch: Any) -> dict[str, Any]:
-    if stand is None:
-        return {
-            "commit": None,
-            "branch": word(branch),
-            "state": anchor_state.UNKNOWN,
-            "reason": anchor_state.NOWHERE,
-        }
-    out = {"commit": stand.commit, "branch": word(branch), "state": stand.state}
+    stand = stand or anchor_state.AnchorState(anchor_state.UNKNOWN, "", reason=anchor_state.NOWHERE)
+    out = {"commit": stand.commit or None, "branch": word(branch), "state": stand.state}
     if stand.into:
         out["squashed_into"] = stand.into
     if stand.reason:
@@ -178,19 +148,10 @@ def _anchor(stand: anchor_state.AnchorState | None, branch: Any) -> dict[str, An
 
 
 def _object(
-    data: dict[str, Any],
-    scope: int,
-    status: int,
-    stand: anchor_state.AnchorState | None,
-    states: list[dict[str, str]],
-    found: confidence.Evidence,
+    data: dict[str, Any], scope: int, status: int, found: confidence.Evidence
 ) -> dict[str, Any]:
-    stated = data.get("confidence")
-    sound = (
-        float(stated)
-        if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1
-        else None
-    )
+    """What one record says by itself, and the confidence in it."""
+    stated = confidence_of(data)
     out: dict[str, Any] = {
         "id": record.clean(data["id"]),
         "title": record.clean(record.title_of(data)),
@@ -199,17 +160,15 @@ def _object(
         "tags": words(data.get("tags")),
         "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
-        "confidence": _confidence(data, sound, found, status),
-        "stated_confidence": sound,
+        "confidence": _confidence(data, stated, found, status),
+        "stated_confidence": stated,
         "created_at": memory_rows.made_at(data) or None,
         "author": word(data.get("author")),
         "scope": scope_name(scope),
         "status": _STATUS[status],
-        "anchor": _anchor(stand, data.get("branch")),
-        "paths": states,
     }
     for field in FIELDS:
-        if field.name not in (*out, "branch", "reason"):
+        if field.name not in (*out, "paths", "branch", "reason"):
             value = data.get(field.name)
             shown = words(value) if field.kind in ENTRIES else word(value)
             if shown:
@@ -226,10 +185,7 @@ def _object(
 def _confidence(
     data: dict[str, Any], stated: float | None, found: confidence.Evidence, status: int
 ) -> float | None:
-    """The confidence that lives (`confidence`): to be superseded is to be contradicted, once.
-
-    None where nobody stated one and nothing was counted: no number is made up.
-    """
+    """The confidence that lives; None where nobody stated one and nothing was counted."""
     gone = status == SUPERSEDED
     if not found and (stated is None or not gone):
         return stated

@@ -1,10 +1,9 @@
 """The gate before every write: no secret is stored, and nothing that its author holds back.
 
 Promise: whatever is written to the notes passed `admit` as its author gave it, before anything
-normalised it, lowered its case or gave it defaults; and passed `memory_rows` where what is stored
-differs. What stands between `<private>` and `</private>` is cut where something is left, else
-refused, as is a tag without its other half: no text is lost unsaid. Nothing is stored when either
-raises, and no refusal repeats what it refuses.
+normalised it; and passed `stored` where what is stored differs. What stands between `<private>`
+and `</private>` is cut where something is left, else refused, as is a tag without its other half:
+no text is lost unsaid. Nothing is stored when either raises; no refusal repeats what it refuses.
 
 Records that a program writes (moves, receipts, feedback, verdicts) hold ids, numbers and the
 author's name: `Store.author` leaves that out where it looks like a secret.
@@ -21,8 +20,8 @@ from ..core.errors import Refused
 from ..core.record_fields import FLOW
 from ..store import Store
 
-# the tag alone: `<private key file>` and `<private.h>` are words of the text; also escaped for HTML
-# or JSON, spaced, in wide letters
+# The tag alone: `<private key file>` and `<private.h>` are words of the text; also escaped for HTML
+# or JSON, spaced, in wide letters.
 _TAG = re.compile(
     r"(?:<|&lt;|\\u003c|\uff1c)\s{0,9}(/?)\s{0,9}private\s{0,9}(/?)\s{0,9}"
     r"(?:>|&gt;|\\u003e|\uff1e)",
@@ -32,10 +31,8 @@ LEFT_OUT = "what stood in <private> was left out"
 
 
 def admit(store: Store, given: Mapping[str, Any], allow_secret: bool = False) -> dict[str, Any]:
-    """The words as given, without what stands in `<private>`.
-
-    Raises Refused where one holds a secret, or is private as a whole. Strings, lists and mappings
-    of any depth are read. The answer equals `given` where nothing was cut.
+    """The words as given, without what stands in `<private>`; equal to `given` if nothing does.
+    Raises Refused where one holds a secret, or is private as a whole.
     """
     words = {name: _cut(name, value) for name, value in given.items()}
     if not allow_secret and store.settings["secrets"] == "refuse":
@@ -60,11 +57,8 @@ def stored(
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)
 
 
@@ -83,18 +77,13 @@ def _cut(name: str, value: Any) -> Any:
         return _without(name, value) if "private" in value.lower() else value
     if isinstance(value, Mapping):
         return {key: _cut(name, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_cut(name, item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_cut(name, item) for item in value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cut(name, item) for item in value)
     return value
 
 
 def _without(name: str, text: str) -> str:
-    """`text` without what stands between `<private>` and `</private>`.
-
-    A tag without its other half is refused: nobody knows which words it means.
-    """
+    """`text` without what stands between `<private>` and `</private>`."""
     pieces: list[str] = []
     opened: list[int] = []
     done = 0

@@ -25,7 +25,7 @@ from ..anchors import anchor_state, patch_id, path_state, records_at, snapshot_v
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import embed_texts, vector_text
+from ..engine.document import TEAM, embed_texts, vector_text
 from ..engine.filters import newest_first
 from ..memory import consolidate, view
 from ..store import Store
@@ -177,7 +177,7 @@ def _rows(past: snapshot_view.Snapshot, column: str, values: set[str]) -> list[i
 def _loaded(past: snapshot_view.Snapshot, rows: list[int]) -> list[consolidate.Memory]:
     latest = filters.latest(past)
     return [
-        consolidate.Memory(row, data, scope, latest)
+        consolidate.Memory(row, data, bool(scope & TEAM), latest)
         for row, (data, scope, _) in zip(rows, memory_rows.load(past, rows), strict=True)
     ]
 

@@ -11,7 +11,6 @@ from ..core import lineanchor, record
 from ..engine import filters, memory_rows
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
-from ..memory import view
 from ..store import Store
 from .file_lines import Line, Target
 
@@ -105,7 +104,7 @@ class Matches:
         lines: dict[Label, Span | None] = {}
         renamed: dict[Label, str] = {}
         rows, paths = sorted({row for row, _ in labels}), {path for _, path in labels}
-        self.aged = view.path_states(self.store, self.cache, rows, self.head) if rows else {}
+        self.aged = path_state.of_rows(self.store.repo, self.cache, rows, self.head) if rows else {}
         for row, (data, _, _) in zip(rows, memory_rows.load(self.cache, rows), strict=True):
             places = memory_rows.places(data)
             for (path, _, noted), state in zip(places, self.aged[row], strict=True):

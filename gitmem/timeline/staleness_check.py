@@ -41,7 +41,7 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
 
     def read(cache: Cache) -> dict[str, Any]:
         rows = _rows(cache)
-        found = view.path_states(store, cache, rows, head, PATIENCE)
+        found = path_state.of_rows(store.repo, cache, rows, head, PATIENCE)
         places: list[tuple[int, path_state.Noted]] = []
         states: list[path_state.PathState] = []
         for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
