@@ -8,8 +8,6 @@ Promise: nothing is left out silently. A line that cannot be read, an id that oc
 judged question that is not there are errors; what a figure does not cover is counted in the answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -50,9 +48,8 @@ def read(folder: str) -> Folder:
         raise MemError(f"no such folder: '{folder}'", hint=_SHAPE)
     documents = _texts(os.path.join(folder, "corpus.jsonl"))
     questions = _texts(os.path.join(folder, "queries.jsonl"))
-    found = next(
-        (path for name in _QRELS if os.path.exists(path := os.path.join(folder, name))), ""
-    )
+    paths = [os.path.join(folder, name) for name in _QRELS]
+    found = next(filter(os.path.exists, paths), "")
     if not found:
         raise MemError(f"no judgements in '{folder}'", hint=_SHAPE)
     grades = _grades(found)
@@ -88,9 +85,8 @@ def _texts(path: str) -> list[Text]:
             group = str((value.get("metadata") or {}).get("group") or "")
             item = Text(id, str(value.get("title") or ""), text, group)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-            raise MemError(
-                f'line {number} of \'{path}\' is no JSON object with an "_id" and a "text"'
-            ) from e
+            where = f"line {number} of '{path}'"
+            raise MemError(f'{where} is no JSON object with an "_id" and a "text"') from e
         if id in out:
             raise MemError(f"line {number} of '{path}' repeats the id '{id}'")
         out[id] = item
@@ -146,7 +142,8 @@ def measure(
             if len(groups) > 1:
                 tell(f"group '{group}' ({n} of {len(groups)})")
             asked = [question for question in questions if question.group == group]
-            ranked.update(run.answers(f"repo{n}", documents, asked))
+            if documents:
+                ranked.update(run.answers(f"repo{n}", documents, asked))
     per = [scores.of_question(ranked.get(q.id, []), data.grades[q.id]) for q in questions]
     known = {document.id for document in data.documents}
     return {
@@ -177,8 +174,6 @@ class _Run:
 
     def answers(self, name: str, documents: list[Text], questions: list[Text]) -> Ranked:
         """The answers from a new repository that has these documents."""
-        if not documents:
-            return {}
         repo = self.box.repo(name)
         # Numbers for ids: a source is cleaned, and an id may be any text.
         rows = [
@@ -196,7 +191,9 @@ class _Run:
         file = self._file(f"{name}-questions", asked)
         found = self._run(repo, "recall", "--hot", "--batch", file, "-n", str(scores.DEPTH))
         return {
-            questions[int(row["_id"])].id: [_document(documents, hit) for hit in row["hits"]]
+            questions[int(row["_id"])].id: [
+                documents[int(hit["source"].split()[1])].id for hit in row["hits"]
+            ]
             for row in found
         }
 
@@ -208,7 +205,3 @@ class _Run:
         out = self.box.mem(repo, *argv, "--json", allowed=allowed)
         self.seconds[argv[0]] += time.perf_counter() - start
         return [json.loads(line) for line in out.split("\n") if line]
-
-
-def _document(documents: list[Text], hit: dict[str, Any]) -> str:
-    return documents[int(hit["source"].split()[1])].id

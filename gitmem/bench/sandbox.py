@@ -6,8 +6,6 @@ and no file is left: each command has a process group of its own, which is kille
 none starts the background worker, because this process stands in its place.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -59,7 +57,7 @@ class Sandbox:
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                out, err = self._waited(cwd, process)
+                out, err = _waited(process, os.path.join(cwd, ".git", "mem"))
             except BaseException:
                 _kill(process)
                 raise
@@ -69,16 +67,16 @@ class Sandbox:
             raise MemError(f"`{name}` failed in a throw-away repository: {said}")
         return out
 
-    def _waited(self, cwd: str, process: subprocess.Popen[str]) -> tuple[str, str]:
-        """What a command prints. Until it ends this process counts as the background worker."""
-        mem_dir = os.path.join(cwd, ".git", "mem")
-        while True:
-            if os.path.isdir(mem_dir):
-                spool.claim(mem_dir, os.getpid())
-            try:
-                return process.communicate(timeout=spool.LIFETIME / 3)
-            except subprocess.TimeoutExpired:
-                continue
+
+def _waited(process: subprocess.Popen[str], mem_dir: str) -> tuple[str, str]:
+    """What a command prints. Until it ends this process counts as the background worker."""
+    while True:
+        if os.path.isdir(mem_dir):
+            spool.claim(mem_dir, os.getpid())
+        try:
+            return process.communicate(timeout=spool.LIFETIME / 3)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:

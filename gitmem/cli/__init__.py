@@ -4,8 +4,6 @@ Owns typer. Promise: `--help` loads neither numpy nor pygit2, every command
 that prints data has `--json`, wrong words exit 2 with one line.
 """
 
-from __future__ import annotations
-
 import os
 
 import typer
@@ -17,14 +15,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help=(
-        "Memory for coding agents and the people beside them, kept in the repository's own git"
-        " notes."
-    ),
-    epilog=(
-        "Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
-        " --help` or docs/."
-    ),
+    help="Memory for coding agents and the people beside them, kept in the repository's own git"
+    " notes.",
+    epilog="Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
+    " --help` or docs/.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -51,15 +45,13 @@ _COMMANDS = {
     "setup": ("init", "install", "uninstall"),
     "read": ("recall", "search", "list", "show"),
     "timeline": ("log", "why", "blame", "diff", "bisect", "check"),
-    "context": ("context",),
-    "hook": ("hook",),
+    "agents": ("context", "hook", "receipts"),
     "sync": ("sync", "push", "pull"),
-    "trust": ("verify", "sign"),
-    "write": ("remember", "edit", "supersede", "forget", "share"),
+    "write": ("remember", "edit", "supersede", "forget", "share", "sign"),
+    "verify": ("verify",),
     "reanchor": ("reanchor",),
     "capture": ("capture",),
     "purge": ("purge",),
-    "receipts": ("receipts",),
     "graph": ("graph",),
     "review": ("review",),
     "consolidate": ("consolidate",),

@@ -2,8 +2,6 @@
 hooks left for the worker.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -20,26 +18,24 @@ from ..hooks import spool, worker_log
 from ..models import registry, usable
 from ..store import Store
 from . import app
-from .common import opened, print_error, read_file, warn, write, write_json
+from .common import answer, opened, read_file, refused, warn, write, write_json
+from .options import flag
 
 
 @app.command("capture")
 def capture_command(
-    now: bool = typer.Option(
-        False,
-        "--now",
-        help="Work off what hooks have left and new commits, and wait for the end of it.",
+    now: bool = flag(
+        "Work off what hooks have left and new commits, and wait for the end of it.", "--now"
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Judge and print; store nothing."),
+    dry_run: bool = flag("Judge and print; store nothing.", "--dry-run"),
     jsonl: str = typer.Option(
         "",
-        "--jsonl",
         metavar="FILE",
         help="Turns, one JSON object a line: id, role, text; `-` reads standard input.",
         show_default=False,
     ),
-    as_json: bool = typer.Option(
-        False, "--json", help="One JSON object a line: id, keep, type, confidence, tier, stage."
+    as_json: bool = flag(
+        "One JSON object a line: id, keep, type, confidence, tier, stage.", "--json"
     ),
 ) -> int:
     """Judge what is worth remembering."""
@@ -51,10 +47,8 @@ def capture_command(
     if not (dry_run and jsonl):
         raise UsageError(
             "nothing to judge",
-            hint=(
-                "`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem"
-                " capture --now` works off what hooks have left"
-            ),
+            hint="`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem"
+            " capture --now` works off what hooks have left",
         )
     with opened() as store, worker_tasks.Model(store, os.environ) as model:
         return _judge(store, jsonl, model, as_json)
@@ -67,27 +61,17 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
     for number, turn in _turns(jsonl):
         if isinstance(turn, str):
             bad += 1
-            print_error("error", f"line {number}: {turn}")
+            refused(f"line {number}: {turn}")
             continue
         said = classify.judge(
             turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model
         )
-        if said.keep and redact.check({"body": turn["text"]}):
-            said = said._replace(
-                keep=False, tier=classify.SKIP, stage="rules"
-            )  # whatever it says, a secret is not kept
+        if said.keep and redact.check({"body": turn["text"]}):  # a secret is not kept
+            said = said._replace(keep=False, tier=classify.SKIP, stage="rules")
         if as_json:
-            write_json(
-                {
-                    "id": turn["id"],
-                    "keep": said.keep,
-                    "type": said.type,
-                    "confidence": round(said.confidence, 4),
-                    "tier": said.tier,
-                    "stage": said.stage,
-                    **({"degraded": True} if asked.problem else {}),
-                }
-            )
+            facts = {"id": turn["id"], "keep": said.keep, "type": said.type, "tier": said.tier}
+            facts.update(confidence=round(said.confidence, 4), stage=said.stage)
+            write_json({**facts, **({"degraded": True} if asked.problem else {})})
         else:
             write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
     if asked.problem:
@@ -102,9 +86,8 @@ def _now(store: Store, as_json: bool) -> int:
     log = worker_log.lines(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
-    kept, suggested = (
-        sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True)
-    )
+    after = store.with_cache(_captured)[0]
+    kept, suggested = (sorted(new - old) for new, old in zip(after, before, strict=True))
     failed = [line.split(" ", 1)[-1] for line in _added(log, worker_log.lines(mem_dir))]
     if not failed and spool.unfinished(mem_dir):
         raise MemError(
@@ -112,32 +95,24 @@ def _now(store: Store, as_json: bool) -> int:
             hint="`git mem capture --now` tries it again",
         )
     for line in failed:
-        print_error(
-            "error",
-            line if "given up" in line else f"{line} (what it was about waits for the next run)",
-        )
+        waits = "" if "given up" in line else " (what it was about waits for the next run)"
+        refused(f"{line}{waits}")
     model = usable.state(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
     if model.problem:
         warn(f"warning: {model.problem}; rules alone judge")
-    if as_json:
-        write_json(
-            {
-                "kept": kept,
-                "suggested": suggested,
-                "capture": store.settings["capture"],
-                "failed": failed,
-                "degraded": bool(model.problem),
-                "degraded_reason": model.problem,
-            }
-        )
-        return 1 if failed else 0
-    write(
-        f"{len(kept)} kept in private notes, {len(suggested)} suggested"
-        + ("; `git mem review` shows them" if suggested else "")
-    )
+    facts = {
+        "kept": kept,
+        "suggested": suggested,
+        "capture": store.settings["capture"],
+        "failed": failed,
+        "degraded": bool(model.problem),
+        "degraded_reason": model.problem,
+    }
+    review = "; `git mem review` shows them" if suggested else ""
+    lines = [f"{len(kept)} kept in private notes, {len(suggested)} suggested{review}"]
     if store.settings["capture"] == "false":
-        write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
-    return 1 if failed else 0
+        lines.append("mem.capture is off; `git mem config capture commits` or `all` turns it on")
+    return answer(facts, lines, as_json, 1 if failed else 0)
 
 
 def _added(before: list[str], log: list[str]) -> list[str]:

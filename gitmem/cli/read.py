@@ -1,43 +1,38 @@
 """Commands that read memories: recall, list, show."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
-
-import typer
 
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
 from . import app
 from .common import chosen_vectors, opened, read_file, write, write_json
-from .options import Filters, Json, flag, limit_option, text, with_filters
+from .options import Filters, Json, argument, flag, limit_option, text, with_filters
 
 
 @app.command("recall")
 @with_filters
 def recall_command(
-    query: list[str] = typer.Argument(
-        None, metavar="QUERY...", help="What you want to know, in your own words."
+    query: list[str] = argument(
+        "What you want to know, in your own words.", "QUERY...", default=None
     ),
     *,
-    limit: int = limit_option("-k", help="How many hits at most (default 8, or mem.limit)."),
+    limit: int = limit_option("How many hits at most (default 8, or mem.limit).", "-k"),
     filters: Filters,
-    all: bool = flag("--all", help="All branches count alike."),
+    all: bool = flag("All branches count alike.", "--all"),
     hot: bool = flag(
+        "Take in at most 200 new memories before answering; more are indexed in the background.",
         "--hot",
-        help="Take in at most 200 new memories before answering; more are indexed in the"
-        " background.",
     ),
-    explain: bool = flag("--explain", help="Show how each score came about."),
+    explain: bool = flag("Show how each score came about.", "--explain"),
     all_hits: bool = flag(
-        "--all-hits", help="Also the nearest hits of an answer that none fits (MISS)."
+        "Also the nearest hits of an answer that none fits (MISS).", "--all-hits"
     ),
     batch: str = text(
+        'Answer many: one {"_id","text"} object a line (`-`: standard input).',
         "--batch",
         metavar="FILE",
-        help='Answer many: one {"_id","text"} object a line (`-`: standard input).',
     ),
     as_json: Json,
 ) -> int:
@@ -101,10 +96,10 @@ def _questions(name: str) -> list[tuple[str, str]]:
 @with_filters
 def list_command(
     *,
-    limit: int = limit_option(help="How many at most (default 50 on a terminal, all otherwise)."),
-    all: bool = flag("--all", help="Also memories of unmerged branches."),
-    stale: bool = flag("--stale", help="Only memories with a path that changed or went."),
-    superseded: bool = flag("--include-superseded", help="Also memories that were superseded."),
+    limit: int = limit_option("How many at most (default 50 on a terminal, all otherwise)."),
+    all: bool = flag("Also memories of unmerged branches.", "--all"),
+    stale: bool = flag("Only memories with a path that changed or went.", "--stale"),
+    superseded: bool = flag("Also memories that were superseded.", "--include-superseded"),
     filters: Filters,
     as_json: Json,
 ) -> int:
@@ -129,9 +124,7 @@ def list_command(
 
 @app.command("show")
 def show_command(
-    ids: list[str] = typer.Argument(
-        ..., metavar="ID...", help="Memories, by unique prefixes of their ids."
-    ),
+    ids: list[str] = argument("Memories, by unique prefixes of their ids.", "ID..."),
     *,
     as_json: Json,
 ) -> int:

@@ -5,8 +5,6 @@ except that a notes ref which is gone is put back, as by every reader. `repair` 
 needs no decision of the user's: nothing is guessed, no line is ever dropped.
 """
 
-from __future__ import annotations
-
 from ..core.errors import MemError
 from ..store import Store
 from . import cache_checks, note_checks, setup_checks
@@ -22,14 +20,11 @@ CHECKS = (
     setup_checks.namespace,
     setup_checks.settings,
     setup_checks.files,
-    setup_checks.threats,
     setup_checks.programs,
     setup_checks.hooks,
     setup_checks.logs,
     setup_checks.agents,
-    setup_checks.models,
-    setup_checks.signing,
-    setup_checks.sessions,
+    setup_checks.remarks,
     note_checks.locks,
     cache_checks.notes_and_cache,
     setup_checks.embedding_table,

@@ -10,18 +10,6 @@ from .review_text import proposal, proposals, suggestion, suggestions
 from .terminal import is_terminal, keys, pairs, progress, safe, table
 
 __all__ = [
-    "excerpt",
-    "hits",
-    "is_terminal",
-    "keys",
-    "listing",
-    "memory",
-    "pairs",
-    "progress",
-    "proposal",
-    "proposals",
-    "safe",
-    "suggestion",
-    "suggestions",
-    "table",
-]
+    "excerpt", "hits", "is_terminal", "keys", "listing", "memory", "pairs", "progress", "proposal",
+    "proposals", "safe", "suggestion", "suggestions", "table",
+]  # fmt: skip
