@@ -72,9 +72,7 @@ def missing(store: Store) -> list[tuple[str, str, str]]:
 
 
 def threats(store: Store) -> list[tuple[str, str]]:
-    """(what, hint) of each remote whose configured fetch writes over our notes refs or deletes
-    them.
-    """
+    """(what, hint) of each remote whose fetch writes over our notes refs or deletes them."""
     found = refspec.threats(store.repo.git, [store.team.ref, store.private.ref])
     hint = (
         f"`git config --add remote.NAME.fetch '^refs/notes/{store.settings['ref']}/*'` keeps a"
@@ -101,10 +99,7 @@ def init(store: Store) -> list[str]:
 
 
 def uninstall(store: Store) -> list[str]:
-    """Takes our entries, our hooks and the cache away; returns one line for each thing done.
-
-    Memories stay in the notes refs.
-    """
+    """Takes our entries, our hooks and the cache away; one line for each thing done."""
     repo = store.repo
     # Without our own list (the cache was deleted) what init would add is what it added.
     ours = [(key, value) for key, value, _ in entries(store, default_remote(store))]

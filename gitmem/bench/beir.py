@@ -123,10 +123,7 @@ def measure(
     seed: int,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """All figures of one folder; `metrics` has an Estimate for each of METRICS.
-
-    `sample`: at most so many questions, chosen by `seed`. `tell` takes lines of progress.
-    """
+    """All figures of one folder; `tell` takes lines of progress."""
     data = read(folder)
     questions = data.questions
     if sample and sample < len(questions):

@@ -1,27 +1,23 @@
 """A throw-away directory with repositories, in which real `git mem` commands run.
 
 Promises. Nobody's repository and nobody's settings take part: HOME is inside the directory,
-no variable `GIT_*` is handed on. When the block ends, also by Ctrl-C or a signal, no process
+no variable `GIT_*` is handed on. When the block ends, also by Ctrl-C or SIGTERM, no process
 and no file is left: each command has a process group of its own, which is killed with it, and
 none starts the background worker, because this process stands in its place.
 """
 
 import os
-import shutil
 import signal
 import site
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ..core.errors import MemError
 from ..hooks import spool
-
-_FATAL = ("SIGTERM", "SIGHUP")
 
 
 class Sandbox:
@@ -104,17 +100,9 @@ def _clean(root: str, environ: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def opened(environ: Mapping[str, str]) -> Iterator[Sandbox]:
     """The directory, gone when the block ends."""
-    root = os.path.realpath(tempfile.mkdtemp(prefix="git-mem-bench-"))
-    # Signals that would end this process at once end the block instead, as Ctrl-C does.
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in filter(None, [getattr(signal, name, None) for name in _FATAL]):
-            before[number] = signal.signal(number, signal.default_int_handler)
-    try:
-        yield Sandbox(root, environ)
-    finally:
-        if before:  # a second Ctrl-C must not stop this
-            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        shutil.rmtree(root, ignore_errors=True)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    prefix = "git-mem-bench-"
+    # `timeout` and CI end a process by this signal: it ends the block instead, as Ctrl-C does.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as root:
+        yield Sandbox(os.path.realpath(root), environ)
+    signal.signal(signal.SIGTERM, before)

@@ -64,9 +64,7 @@ _COMMANDS = {
 
 
 def load(word: str = "") -> typer.Typer:
-    """The app with the commands of the module that has `word`, or with all of them (help,
-    completion, typing errors).
-    """
+    """The app with the commands of the module that has `word`, or with all commands."""
     from importlib import import_module
 
     modules = [module for module, words in _COMMANDS.items() if word in words] or list(_COMMANDS)

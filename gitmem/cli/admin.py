@@ -103,9 +103,7 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
 
 
 def _without_better(store: Store) -> int | None:
-    """Memories without a vector of the encoder, or of the embedding model that was chosen instead;
-    None where both are off. Starts no model: the newest space is its own.
-    """
+    """Memories without a better vector; None where none is wanted. Starts no model."""
     from ..models import chosen, registry
 
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
@@ -121,11 +119,11 @@ def _without_better(store: Store) -> int | None:
 def index_command(
     *,
     all: bool = flag(
+        "--all",
         "Also make the encoder's vectors that are missing (or those of the model that `git mem"
         " model use NAME --embed` chose); goes on where it was broken off.",
-        "--all",
     ),
-    rebuild: bool = flag("Build the cache anew from the whole history of the notes.", "--rebuild"),
+    rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
     as_json: Json,
 ) -> int:
     """Bring the cache up to date (every recall does it too)."""
@@ -162,9 +160,7 @@ def index_command(
 
 
 def _better_vectors(store: Store) -> dict[str, Any] | None:
-    """Makes what is missing of the encoder's vectors, or of the chosen model's; None where both are
-    off.
-    """
+    """Makes missing vectors of the encoder or the chosen model; None where both are off."""
     with chosen_vectors(store) as chosen:
         if not chosen and not store.settings.flag("encoder"):
             return None
@@ -208,9 +204,7 @@ def stats_command(*, as_json: Json) -> int:
 @app.command("doctor")
 def doctor_command(
     *,
-    repair: bool = flag(
-        "Mend what needs no decision of yours; then look again.", "--repair", "--fix"
-    ),
+    repair: bool = flag("--repair --fix", "Mend what needs no decision of yours; then look again."),
     as_json: Json,
 ) -> int:
     """Look for everything that could be wrong.
@@ -237,8 +231,8 @@ def doctor_command(
 
 @app.command("config")
 def config_command(
-    name: str = argument("A setting; without it, all are listed.", default=None),
-    value: str = argument("The new value ('' removes it).", default=None),
+    name: str = argument("", "A setting; without it, all are listed.", None),
+    value: str = argument("", "The new value ('' removes it).", None),
     *,
     as_json: Json,
 ) -> int:

@@ -25,17 +25,14 @@ from .options import AT, Json, argument, flag, number, text
 def context_command(
     *,
     budget: int = number(
-        "About how many tokens; default: mem.contextBudget, or by the project.", metavar="TOKENS"
+        "--budget TOKENS", "About how many tokens; default: mem.contextBudget, or by the project."
     ),
-    format: str = text("xml, md or json; default: md on a terminal, else xml."),
-    agent_view: bool = flag("Exactly what an agent is told when a session starts.", "--agent-view"),
+    format: str = text("--format", "xml, md or json; default: md on a terminal, else xml."),
+    agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
     at: str = text(
-        "What it would have been told at this revision, as far as git can tell.",
-        *AT,
-        metavar="REV",
-        filled=True,
+        AT, "What it would have been told at this revision, as far as git can tell.", filled=True
     ),
-    as_json: bool = flag("The same as --format json.", "--json"),
+    as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show what an agent is told when a session starts: blockers, decisions, what has to do with
     the work at hand.
@@ -92,9 +89,7 @@ def _then(
 @app.command("hook")
 def hook_command(
     event: str = argument(
-        f"In the agent's own words or in Claude Code's: {', '.join(protocol.EVENTS)}.",
-        "EVENT",
-        default="",
+        "EVENT", f"In the agent's own words or in Claude Code's: {', '.join(protocol.EVENTS)}.", ""
     ),
     agent: str = typer.Option(
         "claude", metavar="AGENT", help=f"Who asks: {', '.join(protocol.AGENTS)}."
@@ -112,7 +107,7 @@ def hook_command(
 def receipts_command(
     *,
     session: str = text(
-        "Only of this session (its id, or the first digits), with the memories.", metavar="ID"
+        "--session ID", "Only of this session (its id, or the first digits), with the memories."
     ),
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
     as_json: Json,

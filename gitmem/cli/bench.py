@@ -7,12 +7,11 @@ from typing import Any
 
 import typer
 
-from .. import render
 from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
 from ..core.errors import MemError
 from . import app
-from .common import chosen_vectors, opened, warn, write, write_file, write_json
+from .common import answer, chosen_vectors, opened, warn, write_file
 from .options import Json, argument, number, text
 
 _SHOWN = 5  # everyday prompts that are named; --json names all
@@ -21,15 +20,15 @@ _SHOWN = 5  # everyday prompts that are named; --json names all
 @app.command("bench")
 def bench_command(
     folder: str = argument(
-        "A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
         "[FOLDER]",
-        default="",
+        "A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
+        "",
     ),
     *,
-    save: str = text("Write a picture of the figures there, as SVG.", "--plot", metavar="FILE"),
+    save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
     sample: int = number(
+        "--sample N",
         "Ask at most so many questions (default: all of a folder, 200 of your own memories).",
-        metavar="N",
     ),
     seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
     as_json: Json,
@@ -65,15 +64,14 @@ def bench_command(
     if save:
         bars = [(name, f.mean, f.low, f.high) for name, f in rows]
         write_file(save, [bar_chart.bars(bars, title)])
-    if as_json:
-        write_json(_public(found))
-        return 0
-    write(title)
-    cells = [(name, f"{f.mean:.3f}", f"{f.low:.3f} to {f.high:.3f}", str(f.n)) for name, f in rows]
-    render.table(("", "value", "95 % interval", "n"), cells)
-    for line in _remarks_folder(found) if folder else _remarks_own(found):
-        write(line)
-    return 0
+    remarks = _remarks_folder(found) if folder else _remarks_own(found)
+    return answer(_public(found), [title, *_table(rows), *remarks], as_json)
+
+
+def _table(rows: list[tuple[str, Estimate]]) -> Iterator[str]:
+    yield f"{'':<30}  value   95 % interval     n"
+    for name, f in rows:
+        yield f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}"
 
 
 def _remarks_folder(found: dict[str, Any]) -> Iterator[str]:

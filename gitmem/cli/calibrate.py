@@ -16,8 +16,8 @@ _Thresholds = tuple[float, float]  # from which confidence on a turn is AUTO, an
 
 @app.command("calibrate")
 def calibrate_command(
-    dry_run: bool = flag("Change nothing, only say what would change.", "--dry-run"),
-    reset: bool = flag("Go back to the calibration that came with git mem.", "--reset"),
+    dry_run: bool = flag("--dry-run", "Change nothing, only say what would change."),
+    reset: bool = flag("--reset", "Go back to the calibration that came with git mem."),
     *,
     as_json: Json,
 ) -> int:

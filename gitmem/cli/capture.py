@@ -2,9 +2,7 @@
 hooks left for the worker.
 """
 
-import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -18,16 +16,16 @@ from ..hooks import spool, worker_log
 from ..models import registry, usable
 from ..store import Store
 from . import app
-from .common import answer, opened, read_file, refused, warn, write, write_json
+from .common import answer, json_lines, opened, refused, warn, write, write_json
 from .options import flag
 
 
 @app.command("capture")
 def capture_command(
     now: bool = flag(
-        "Work off what hooks have left and new commits, and wait for the end of it.", "--now"
+        "--now", "Work off what hooks have left and new commits, and wait for the end of it."
     ),
-    dry_run: bool = flag("Judge and print; store nothing.", "--dry-run"),
+    dry_run: bool = flag("--dry-run", "Judge and print; store nothing."),
     jsonl: str = typer.Option(
         "",
         metavar="FILE",
@@ -35,7 +33,7 @@ def capture_command(
         show_default=False,
     ),
     as_json: bool = flag(
-        "One JSON object a line: id, keep, type, confidence, tier, stage.", "--json"
+        "--json", "One JSON object a line: id, keep, type, confidence, tier, stage."
     ),
 ) -> int:
     """Judge what is worth remembering."""
@@ -58,7 +56,8 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
     auto, suggest = pipeline.thresholds(store)
     model = calibrate.model(store)
     bad = 0
-    for number, turn in _turns(jsonl):
+    for number, value in json_lines(jsonl):
+        turn = _turn(value)
         if isinstance(turn, str):
             bad += 1
             refused(f"line {number}: {turn}")
@@ -132,20 +131,10 @@ def _captured(cache: Cache) -> tuple[set[str], set[str]]:
     return {id for (id,) in kept}, set(suggestions.stored(cache))
 
 
-def _turns(source: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(number of the line, the turn or what is wrong with it); empty lines are none."""
-    for number, line in enumerate(read_file(source).split("\n"), 1):
-        if line.strip():
-            yield number, _turn(line)
-
-
-def _turn(line: str) -> dict[str, Any] | str:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return "not JSON"
-    if not isinstance(value, dict):
-        return "not an object"
+def _turn(value: dict[str, Any] | str) -> dict[str, Any] | str:
+    """A turn, or what is wrong with it."""
+    if isinstance(value, str):
+        return value
     id, role, text = value.get("id", ""), value.get("role", "user"), value.get("text")
     if not isinstance(text, str):
         return "'text' is not a text"

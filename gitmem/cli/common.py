@@ -108,7 +108,7 @@ def print_error(kind: str, message: str, hint: str = "") -> None:
 
 def read_stdin() -> str:
     """All of stdin as text. Raises MemError where it is none."""
-    return "" if sys.stdin is None else _text(sys.stdin.buffer.read(), "standard input")
+    return _text(sys.stdin.buffer.read(), "standard input")
 
 
 def read_file(name: str) -> str:
@@ -126,6 +126,30 @@ def _text(data: bytes, name: str) -> str:
     if why := record.no_text(data):
         raise MemError(f"{name} {why}", hint="nothing was stored; save it as UTF-8")
     return data.decode("utf-8")
+
+
+JsonLine = tuple[int, dict[str, Any] | str]  # its number, its object or what is wrong with it
+
+
+def json_lines(name: str) -> Iterator[JsonLine]:
+    """The lines of a file (`-`: of stdin) that are not blank, read one by one."""
+    try:
+        stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
+    except OSError as e:
+        raise MemError(f"cannot read '{name}': {e.strerror}") from e
+    with stream:
+        for number, raw in enumerate(stream, 1):
+            if not raw.strip():
+                continue
+            if why := record.no_text(raw):
+                yield number, why
+                continue
+            try:
+                value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except (ValueError, RecursionError) as e:
+                yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
+            else:
+                yield number, value if isinstance(value, dict) else "is no JSON object"
 
 
 def write_file(name: str, parts: Iterable[str]) -> None:
@@ -184,9 +208,7 @@ def scope_of(private: bool, team: bool) -> str:
 
 
 def text_from(text: str | None, messages: list[str], stdin: bool) -> str | None:
-    """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal;
-    None where nothing was given.
-    """
+    """The text from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal."""
     if (text is not None) + bool(messages) + stdin > 1:
         raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
     if text is not None:
@@ -203,9 +225,7 @@ SCISSORS = "# ------------------------ >8 ------------------------\n"
 
 
 def from_editor(initial: str) -> str:
-    """What the user saves in the editor git would start; everything from the scissors line on is
-    dropped.
-    """
+    """What the user saves in the editor git would start, up to the scissors line."""
     import shlex
     import subprocess
     import tempfile

@@ -14,7 +14,7 @@ from .options import Json, flag
 @app.command("consolidate")
 def consolidate_command(
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many new proposals at most."),
-    dry_run: bool = flag("Look and print; propose nothing.", "--dry-run"),
+    dry_run: bool = flag("--dry-run", "Look and print; propose nothing."),
     *,
     as_json: Json,
 ) -> int:

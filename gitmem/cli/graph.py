@@ -9,20 +9,21 @@ from ..core.errors import UsageError
 from ..memory import graph, graphview
 from . import app
 from .common import answer, opened
-from .options import argument, flag, limit_option, texts
+from .options import argument, flag, number, texts
 
 
 @app.command("graph")
 def graph_command(
-    id: str = argument("Show the neighbours of this memory.", "[ID]", default=""),
+    id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
     format: str = typer.Option("text", metavar="FORMAT", help="text, dot (for Graphviz) or json."),
     kind: list[str] = texts(
-        f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated.", metavar="KIND"
+        "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated."
     ),
-    limit: int = limit_option(
-        "How many at most: communities (default 10), neighbours (20), or memories drawn (100)."
+    limit: int = number(
+        "-n --limit",
+        "How many at most: communities (default 10), neighbours (20), or memories drawn (100).",
     ),
-    as_json: bool = flag("The same as --format json.", "--json"),
+    as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show how memories are connected: communities and their central memories, or the neighbours of
     one memory. Exit code 1 where there is none.

@@ -31,7 +31,7 @@ _model = typer.Typer(
 )
 app.add_typer(_model, name="model")
 
-_Name = argument("A name of `git mem model list`.")
+_Name = argument("", "A name of `git mem model list`.")
 _SETTING = usable.SETTING
 
 
@@ -66,9 +66,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _rows(where: str, used: dict[str, usable.State]) -> list[dict[str, Any]]:
-    """Models known by name, models that the user added, and chosen files that are not on the
-    list.
-    """
+    """Models known by name, models of the user's, and chosen files beside the list."""
     here = {model.name: model for model in chosen.installed(where)}
     names = {state.choice.name for state in used.values()}
     nothing = dict.fromkeys(registry.Known._fields)
@@ -96,16 +94,13 @@ def _rows(where: str, used: dict[str, usable.State]) -> list[dict[str, Any]]:
 @_model.command("fetch")
 def fetch_command(
     name: str = argument(
-        "A name of `git mem model list`, or an https address of a GGUF file.",
-        default=registry.DEFAULT,
+        "", "A name of `git mem model list`, or an https address of a GGUF file.", registry.DEFAULT
     ),
     *,
     sha256: str = text(
-        "The checksum the file must have; needed where git mem knows none.",
-        "--sha256",
-        metavar="HEX",
+        "--sha256 HEX", "The checksum the file must have; needed where git mem knows none."
     ),
-    as_name: str = text("For an address: what to call it.", "--name", metavar="NAME"),
+    as_name: str = text("--name NAME", "For an address: what to call it."),
     as_json: Json,
 ) -> int:
     """Download a model, check it, and put it on the list.
@@ -174,13 +169,11 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
 
 @_model.command("add")
 def add_command(
-    path: str = argument("A GGUF file; it stays where it is."),
+    path: str = argument("", "A GGUF file; it stays where it is."),
     *,
-    name: str = text(
-        "What to call it (default: its known name, or the file's).",
-    ),
-    embed: bool = flag("It is an embedding model.", "--embed"),
-    sha256: str = text("The checksum it must have.", "--sha256", metavar="HEX"),
+    name: str = text("--name", "What to call it (default: its known name, or the file's)."),
+    embed: bool = flag("--embed", "It is an embedding model."),
+    sha256: str = text("--sha256 HEX", "The checksum it must have."),
     as_json: Json,
 ) -> int:
     """Put a model file that is on this machine on the list."""
@@ -192,10 +185,10 @@ def add_command(
 
 @_model.command("use")
 def use_command(
-    name: str = argument("A model that is here, a path, `none`, or `default`."),
+    name: str = argument("", "A model that is here, a path, `none`, or `default`."),
     *,
-    embed: bool = flag("For vectors, instead of capture.", "--embed"),
-    everywhere: bool = flag("In all repositories of yours.", "--global"),
+    embed: bool = flag("--embed", "For vectors, instead of capture."),
+    everywhere: bool = flag("--global", "In all repositories of yours."),
     as_json: Json,
 ) -> int:
     """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
@@ -250,9 +243,9 @@ def remove_command(name: str = _Name, *, as_json: Json) -> int:
 
 @_model.command("path")
 def path_command(
-    name: str = argument("A model that is here; without it: the one in use.", default=""),
+    name: str = argument("", "A model that is here; without it: the one in use.", ""),
     *,
-    embed: bool = flag("The one for vectors.", "--embed"),
+    embed: bool = flag("--embed", "The one for vectors."),
     as_json: Json,
 ) -> int:
     """Print where a model lies. Exit code 1 where there is none."""
@@ -269,9 +262,7 @@ def path_command(
 
 
 def _state(kind: str) -> usable.State:
-    """What is in use here; outside of a repository, what the environment and git's own settings
-    say.
-    """
+    """What is in use here; outside of a repository, by the environment and git's settings."""
     key = _SETTING[kind]
     try:
         with closing(open_store(os.environ, warn=lambda line: None, strict=False)) as store:

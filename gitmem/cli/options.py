@@ -1,7 +1,7 @@
 """Options that several commands share: each is declared once, with its names and its help.
 
 A command names them in its signature after `*`, for example `as_json: Json`. An option that is not
-given is "", [] or False; a limit is None. One without names has that of its parameter.
+given is "", [] or False; a number is None.
 """
 
 import functools
@@ -18,37 +18,38 @@ from ..store import Store
 from .common import when
 
 
-def argument(help: str, metavar: str | None = None, default: Any = ...) -> Any:
+def argument(metavar: str, help: str, default: Any = ...) -> Any:
     """A word without a name; it must be there where there is no default."""
-    return typer.Argument(default, metavar=metavar, help=help)
+    return typer.Argument(default, metavar=metavar or None, help=help)
 
 
-def flag(help: str, *names: str) -> Any:
-    return typer.Option(..., *names, default_factory=bool, show_default=False, help=help)
+def flag(names: str, help: str) -> Any:
+    return _option(names, help, bool)
 
 
-def texts(help: str, *names: str, metavar: str | None = None) -> Any:
+def texts(names: str, help: str) -> Any:
     """May be repeated."""
-    return typer.Option(
-        ..., *names, default_factory=list, show_default=False, help=help, metavar=metavar
-    )
+    return _option(names, help, list)
 
 
-def text(help: str, *names: str, metavar: str | None = None, filled: bool = False) -> Any:
+def text(names: str, help: str, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
-    return typer.Option(
-        ..., *names, default_factory=str, show_default=False, help=help, metavar=metavar,
-        callback=not_empty if filled else None,
-    )  # fmt: skip
+    return _option(names, help, str, callback=not_empty if filled else None)
 
 
-def number(help: str, *names: str, metavar: str | None = None) -> Any:
+def number(names: str, help: str) -> Any:
     """1 or more; None where it is not given."""
-    return typer.Option(None, *names, min=1, show_default=False, help=help, metavar=metavar)
+    return _option(names, help, lambda: None, min=1)
 
 
-def limit_option(help: str = "How many at most.", *names: str) -> Any:
-    return number(help, "-n", *names, "--limit")
+def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any:
+    """`names` as in a synopsis, with what stands for the value: `-o --output FILE`."""
+    words = names.split()
+    options = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(options) :]) or None
+    return typer.Option(
+        ..., *options, default_factory=empty, show_default=False, help=help, metavar=metavar, **more
+    )
 
 
 def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
@@ -64,24 +65,24 @@ def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str
     return value
 
 
-TAG, PATH, AT = ("--tag", "--tags"), ("--path", "--paths"), ("--at", "--as-of")
+TAG, PATH, AT = "--tag --tags", "--path --paths", "--at --as-of REV"
 
-Json = Annotated[bool, flag("Print JSON.", "--json")]
+Json = Annotated[bool, flag("--json", "Print JSON.")]
 _AT = "As of this revision: its lines, and what was known there, as far as git can tell."
-At = Annotated[str, text(_AT, *AT, metavar="REV", filled=True)]
+At = Annotated[str, text(AT, _AT, filled=True)]
 Id = Annotated[str, typer.Argument(help="The memory, by a unique prefix of its id.")]
 _IDS = "The memories, by unique prefixes of their ids."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 
 # What a memory says and is about.
-Message = Annotated[list[str], texts("The text; several become paragraphs.", "-m", "--message")]
-Stdin = Annotated[bool, flag("Read the text from standard input.", "--stdin")]
-Type = Annotated[str, text(f"One of {', '.join(record.TYPES)}, or a word of your own.")]
-Tags = Annotated[list[str], texts("A tag; may be repeated.", *TAG)]
+Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
+Stdin = Annotated[bool, flag("--stdin", "Read the text from standard input.")]
+Type = Annotated[str, text("--type", f"One of {', '.join(record.TYPES)}, or a word of your own.")]
+Tags = Annotated[list[str], texts(TAG, "A tag; may be repeated.")]
 _PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
-Paths = Annotated[list[str], texts(_PATHS, *PATH)]
+Paths = Annotated[list[str], texts(PATH, _PATHS)]
 _SECRET = "Store it although it looks like it holds a secret."
-AllowSecret = Annotated[bool, flag(_SECRET, "--allow-secret")]
+AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
 
 _THEN = (
     "As of this revision: what was known there, with text, status and paths of then as far as git"
@@ -92,15 +93,17 @@ _THEN = (
 class Filters(NamedTuple):
     """The options that say which memories are searched or listed."""
 
-    type: Annotated[list[str], texts("Only this type; may be repeated.", "--type")]
-    tag: Annotated[list[str], texts("Only with this tag; may be repeated (any of them).", *TAG)]
-    path: Annotated[list[str], texts("Only about this file or directory; may be repeated.", *PATH)]
-    phase: Annotated[str, text("Only of this phase.")]
-    since: Annotated[str, text("Only newer, as for `git log`.", "--since", "--after", filled=True)]
-    until: Annotated[str, text("Only older, as for `git log`.", "--until", "--before", filled=True)]
-    author: Annotated[str, text("Only by an author whose name or address contains this.")]
-    scope: Annotated[str, text("Only `team` or `private`.")]
-    at: Annotated[str, text(_THEN, *AT, metavar="REV", filled=True)]
+    type: Annotated[list[str], texts("--type", "Only this type; may be repeated.")]
+    tag: Annotated[list[str], texts(TAG, "Only with this tag; may be repeated (any of them).")]
+    path: Annotated[list[str], texts(PATH, "Only about this file or directory; may be repeated.")]
+    phase: Annotated[str, text("--phase", "Only of this phase.")]
+    since: Annotated[str, text("--since --after", "Only newer, as for `git log`.", filled=True)]
+    until: Annotated[str, text("--until --before", "Only older, as for `git log`.", filled=True)]
+    author: Annotated[
+        str, text("--author", "Only by an author whose name or address contains this.")
+    ]
+    scope: Annotated[str, text("--scope", "Only `team` or `private`.")]
+    at: Annotated[str, text(AT, _THEN, filled=True)]
 
     def conditions(self, store: Store, superseded: bool = False) -> Filter:
         """What a memory must fulfil; `at` says at which revision."""

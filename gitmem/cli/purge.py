@@ -10,7 +10,7 @@ from ..core.plural import many
 from ..erasure import purge
 from ..render import progress
 from . import app
-from .common import answer, confirmed, interactive, opened, refused, write
+from .common import answer, confirmed, interactive, opened, refused, values, write
 from .options import argument, flag
 
 _SHOWN = 20  # deleted objects that are listed without --json
@@ -19,13 +19,14 @@ _SHOWN = 20  # deleted objects that are listed without --json
 @app.command("purge")
 def purge_command(
     id: str = argument(
+        "",
         "The memory, by a unique prefix of its id; or a suggestion, likewise; or a line of a"
         " note that is no memory, by a prefix of its version (`git mem doctor` and `git mem"
-        " verify` name them); or what was purged before, to finish it."
+        " verify` name them); or what was purged before, to finish it.",
     ),
     *,
-    force: bool = flag("Do not ask.", "--force"),
-    as_json: bool = flag("Print JSON, with the id of every deleted object.", "--json"),
+    force: bool = flag("--force", "Do not ask."),
+    as_json: bool = flag("--json", "Print JSON, with the id of every deleted object."),
 ) -> int:
     """Take a memory's text out of this repository for good: notes, history, objects, cache. A
     tombstone without text keeps it out.
@@ -95,14 +96,9 @@ def _facts(target: purge.Target, report: purge.Report) -> dict[str, Any]:
             }
             for m, alike in target.back
         ],
-        "lines": report.lines,
-        "tombstones": report.tombstones,
+        **values(report, "lines", "tombstones", "files", "cache", "held", "remotes"),
         "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()],
-        "files": report.files,
-        "cache": report.cache,
-        "held": report.held,
         "searched": "partly" if report.partly else "all",
-        "remotes": report.remotes,
     }
 
 

@@ -1,38 +1,33 @@
 """Commands that read memories: recall, list, show."""
 
-import json
 from contextlib import nullcontext
 
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
 from . import app
-from .common import chosen_vectors, opened, read_file, write, write_json
-from .options import Filters, Json, argument, flag, limit_option, text, with_filters
+from .common import chosen_vectors, json_lines, opened, write, write_json
+from .options import Filters, Json, argument, flag, number, text, with_filters
 
 
 @app.command("recall")
 @with_filters
 def recall_command(
-    query: list[str] = argument(
-        "What you want to know, in your own words.", "QUERY...", default=None
-    ),
+    query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
     *,
-    limit: int = limit_option("How many hits at most (default 8, or mem.limit).", "-k"),
+    limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
     filters: Filters,
-    all: bool = flag("All branches count alike.", "--all"),
+    all: bool = flag("--all", "All branches count alike."),
     hot: bool = flag(
-        "Take in at most 200 new memories before answering; more are indexed in the background.",
         "--hot",
+        "Take in at most 200 new memories before answering; more are indexed in the background.",
     ),
-    explain: bool = flag("Show how each score came about.", "--explain"),
+    explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag(
-        "Also the nearest hits of an answer that none fits (MISS).", "--all-hits"
+        "--all-hits", "Also the nearest hits of an answer that none fits (MISS)."
     ),
     batch: str = text(
-        'Answer many: one {"_id","text"} object a line (`-`: standard input).',
-        "--batch",
-        metavar="FILE",
+        "--batch FILE", 'Answer many: one {"_id","text"} object a line (`-`: standard input).'
     ),
     as_json: Json,
 ) -> int:
@@ -74,21 +69,13 @@ app.command("search", hidden=True, help="The same as recall.")(recall_command)
 
 
 def _questions(name: str) -> list[tuple[str, str]]:
-    """(id, text) of each line of a batch file.
-
-    Raises MemError at the first line that is not a question: a benchmark must not lose any.
-    """
+    """(id, text) of each line of a batch file; all of them, or MemError."""
     questions = []
-    for number, line in enumerate(read_file(name).split("\n"), 1):
-        if line.strip():
-            try:
-                value = json.loads(line)
-                questions.append((str(value["_id"]), str(value["text"])))
-            except (ValueError, KeyError, TypeError, RecursionError) as e:
-                raise MemError(
-                    f"line {number} of '{name}' is no query",
-                    hint='each line is an object like {"_id": "1", "text": "..."}',
-                ) from e
+    for n, value in json_lines(name):
+        if isinstance(value, str) or not {"_id", "text"}.issubset(value):
+            hint = 'each line is an object like {"_id": "1", "text": "..."}'
+            raise MemError(f"line {n} of '{name}' is no query", hint=hint)
+        questions.append((str(value["_id"]), str(value["text"])))
     return questions
 
 
@@ -96,10 +83,12 @@ def _questions(name: str) -> list[tuple[str, str]]:
 @with_filters
 def list_command(
     *,
-    limit: int = limit_option("How many at most (default 50 on a terminal, all otherwise)."),
-    all: bool = flag("Also memories of unmerged branches.", "--all"),
-    stale: bool = flag("Only memories with a path that changed or went.", "--stale"),
-    superseded: bool = flag("Also memories that were superseded.", "--include-superseded"),
+    limit: int = number(
+        "-n --limit", "How many at most (default 50 on a terminal, all otherwise)."
+    ),
+    all: bool = flag("--all", "Also memories of unmerged branches."),
+    stale: bool = flag("--stale", "Only memories with a path that changed or went."),
+    superseded: bool = flag("--include-superseded", "Also memories that were superseded."),
     filters: Filters,
     as_json: Json,
 ) -> int:
@@ -124,7 +113,7 @@ def list_command(
 
 @app.command("show")
 def show_command(
-    ids: list[str] = argument("Memories, by unique prefixes of their ids.", "ID..."),
+    ids: list[str] = argument("ID...", "Memories, by unique prefixes of their ids."),
     *,
     as_json: Json,
 ) -> int:

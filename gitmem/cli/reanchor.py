@@ -16,15 +16,13 @@ _REASON = "no such commit in this repository"
 @app.command("reanchor")
 def reanchor_command(
     old: str = argument(
-        "The commit that memories are about; also the begin of an id that is gone.",
-        "[OLD]",
-        default=None,
+        "[OLD]", "The commit that memories are about; also the begin of an id that is gone.", None
     ),
-    new: str = argument("The commit that took its place.", "[NEW]", default=None),
+    new: str = argument("[NEW]", "The commit that took its place.", None),
     *,
     map: str = text(
+        "--map FILE",
         "Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard input).",
-        metavar="FILE",
     ),
     as_json: Json,
 ) -> int:

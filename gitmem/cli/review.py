@@ -27,43 +27,41 @@ _Job = Callable[[Store, Item, Decision], Done]
 
 @app.command("review")
 def review_command(
-    listing: bool = flag("List what waits, also on a terminal.", "--list"),
+    listing: bool = flag("--list", "List what waits, also on a terminal."),
     accept: list[str] = texts(
+        "--accept ID",
         "Make a memory of this suggestion, or do what this proposal says; may be repeated.",
-        metavar="ID",
     ),
     reject: list[str] = texts(
+        "--reject ID",
         "Not worth keeping, or, of a proposal: all stays as it is. It does not come again; may"
         " be repeated.",
-        metavar="ID",
     ),
-    keep: str = text("With --accept of a proposal: the memory that stays.", metavar="MEMORY"),
+    keep: str = text("--keep MEMORY", "With --accept of a proposal: the memory that stays."),
     edit: str = text(
+        "--edit ID",
         "Accept it with another text (-m, or the editor), --title or --type; of a proposal, the"
         " one text of both.",
-        metavar="ID",
     ),
     merge: tuple[str, str] = typer.Option(
-        ("", ""),
-        metavar="ID INTO",
-        help="Add it to the memory INTO, or give INTO the text of -m.",
+        ("", ""), metavar="ID INTO", help="Add it to the memory INTO, or give INTO the text of -m."
     ),
     message: list[str] = texts(
-        "The text for --edit or --merge; several become paragraphs.", "-m", "--message"
+        "-m --message", "The text for --edit or --merge; several become paragraphs."
     ),
-    title: str = text("Title of the memory that --edit makes."),
-    type: str = text("Type of the memory that --edit makes."),
+    title: str = text("--title", "Title of the memory that --edit makes."),
+    type: str = text("--type", "Type of the memory that --edit makes."),
     team: bool = flag(
+        "--team",
         "Store what is accepted in the shared notes; let --merge, or a proposal, change the"
         " team's memories.",
-        "--team",
     ),
     everything: bool = flag(
-        "Also what waits in the queue, beyond each session's share (`mem.suggestions`).", "--all"
+        "--all", "Also what waits in the queue, beyond each session's share (`mem.suggestions`)."
     ),
-    decided: bool = flag("List also what was decided already.", "--decided"),
+    decided: bool = flag("--decided", "List also what was decided already."),
     allow_secret: bool = flag(
-        "Store it although it looks like it holds a secret.", "--allow-secret"
+        "--allow-secret", "Store it although it looks like it holds a secret."
     ),
     *,
     as_json: Json,

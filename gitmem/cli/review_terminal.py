@@ -52,10 +52,7 @@ def ask(store: Store, everything: bool) -> int:
 
 
 def _one(store: Store, item: Item, place: str) -> bool:
-    """Asks until one item is decided or skipped; False to end.
-
-    A proposal that a decision before it has settled is passed over.
-    """
+    """Asks until one item is decided, skipped or settled by the one before; False to end."""
     near: list[str] = []
     if isinstance(item, Proposal):
         again = proposals.find(store, item.id)

@@ -23,7 +23,7 @@ _SAME, _NOTHING = "nothing had to change", "nothing was installed"
 @app.command("init")
 def init_command(
     *,
-    offline: bool = flag("Do not ask the remote whether it has memories.", "--offline"),
+    offline: bool = flag("--offline", "Do not ask the remote whether it has memories."),
     as_json: Json,
 ) -> int:
     """Set git up so that memories follow rewrites and arrive with a fetch.
@@ -106,17 +106,17 @@ def _offer_capture(store: Store) -> None:
 @app.command("install")
 def install_command(
     target: str = argument(
+        "TARGET",
         f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
         " claude-md (a section in AGENTS.md or CLAUDE.md).",
-        "TARGET",
     ),
     *,
     user: bool = flag(
-        "An agent: into your own settings, for all repositories; the default.", "--user"
+        "--user", "An agent: into your own settings, for all repositories; the default."
     ),
     project: bool = flag(
-        "An agent: into a file of the working tree, which can be committed for the team.",
         "--project",
+        "An agent: into a file of the working tree, which can be committed for the team.",
     ),
     allow: bool | None = typer.Option(
         None,
@@ -125,9 +125,9 @@ def install_command(
         f" `{targets.PERMISSION}`).",
     ),
     pre_push: bool = flag(
+        "--pre-push",
         "git: also a hook that warns before a push would publish private memories, and shares"
         " memories then if mem.autoSync is true.",
-        "--pre-push",
     ),
     as_json: Json,
 ) -> int:
@@ -178,14 +178,14 @@ def _maybe_repo() -> Iterator[repository.Repo | None]:
 @app.command("uninstall")
 def uninstall_command(
     target: str = argument(
+        "[TARGET]",
         "What `install` takes: that alone. Without it: everything that init and install set up"
         " in this repository.",
-        "[TARGET]",
-        default="",
+        "",
     ),
     *,
-    user: bool = flag("An agent: only out of your own settings.", "--user"),
-    project: bool = flag("An agent: only out of the working tree.", "--project"),
+    user: bool = flag("--user", "An agent: only out of your own settings."),
+    project: bool = flag("--project", "An agent: only out of the working tree."),
     as_json: Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""

@@ -12,45 +12,42 @@ from ..core.errors import UsageError
 from ..core.plural import many
 from ..store import Store
 from . import app
-from .common import answer, opened
+from .common import answer, opened, values
 from .options import Json, argument, flag, text
 
 _Remote = text(
+    "--remote NAME",
     "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
     " only one).",
-    "--remote",
-    metavar="NAME",
     filled=True,
 )
-_DryRun = flag("Show the very texts that would leave; send nothing.", "--dry-run", "-n")
+_DryRun = flag("--dry-run -n", "Show the very texts that would leave; send nothing.")
 _Atomic = flag(
-    "Push the branch that is checked out along with the memories: both or none.", "--atomic"
+    "--atomic", "Push the branch that is checked out along with the memories: both or none."
 )
-_AllowSecret = flag("Send texts although they look like they hold a secret.", "--allow-secret")
+_AllowSecret = flag("--allow-secret", "Send texts although they look like they hold a secret.")
 _PrivateTo = text(
+    "--private-to REMOTE",
     "Instead of the team's memories give this one remote your private notes, all of them, under"
     " a ref of your own.",
-    "--private-to",
-    metavar="REMOTE",
     filled=True,
 )
 _PrivateFrom = text(
+    "--private-from REMOTE",
     "Instead of the team's memories take in the private notes you gave that remote.",
-    "--private-from",
-    metavar="REMOTE",
     filled=True,
 )
-_Quiet = flag("Print nothing but errors.", "-q", "--quiet")
+_Quiet = flag("-q --quiet", "Print nothing but errors.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
 @app.command("sync")
 def sync_command(
     what: str = argument(
+        "[claude]",
         "claude: not with a remote, but memories as files that Claude Code loads by itself"
         " (its auto memory).",
-        "[claude]",
-        default="",
+        "",
     ),
     *,
     remote: str = _Remote,
@@ -67,7 +64,7 @@ def sync_command(
         metavar="N",
         help="claude: at most so many memories (default 50).",
     ),
-    remove: bool = flag("claude: take those files out again.", "--remove"),
+    remove: bool = flag("--remove", "claude: take those files out again."),
 ) -> int:
     """Unite with the team: take in what the remote has, give it what is here.
 
@@ -120,17 +117,10 @@ def pull_command(
     *,
     remote: str = _Remote,
     private_from: str = _PrivateFrom,
-    dry_run: bool = typer.Option(False, "--dry-run", hidden=True),
     quiet: bool = _Quiet,
     as_json: Json,
 ) -> int:
     """Take in what the remote has; nothing leaves."""
-    if dry_run:
-        raise UsageError(
-            "pull sends nothing",
-            hint="`git fetch` takes the remote's memories into a tracking copy, `git mem status`"
-            " says that they wait",
-        )
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
@@ -152,16 +142,12 @@ def _push(
 def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
     """Says what was sent and received. Raises what a dry run would have been refused for."""
     facts = {
-        "remote": report.remote,
+        **values(report, "remote", "received", "purged", "remarks", "commits"),
         "dry_run": report.dry,
-        "received": report.received,
         "sent": len(report.sent),
-        "purged": report.purged,
-        "remarks": report.remarks,
-        "branch": report.branch or None,
-        "commits": report.commits,
-        **({"ref": report.ref} if report.ref else {}),
         "texts": report.sent,
+        "branch": report.branch or None,
+        **({"ref": report.ref} if report.ref else {}),
     }
     if report.dry:
         answer(facts, _preview(report), as_json)

@@ -13,7 +13,7 @@ from ..memory import listing
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from . import app
 from .common import answer, opened, refused, write, write_json
-from .options import PATH, At, Id, Json, argument, limit_option, text, texts
+from .options import PATH, At, Id, Json, argument, number, text, texts
 
 _SHOWN = 20  # memories on a terminal
 
@@ -31,14 +31,13 @@ class _PathsLast(TyperCommand):
 @app.command("log", cls=_PathsLast)
 def log_command(
     revisions: list[str] = argument(
-        "As for `git log`, for example v1.0..HEAD; paths after `--`.", "[RANGE]...", default=None
+        "[RANGE]...", "As for `git log`, for example v1.0..HEAD; paths after `--`.", None
     ),
     *,
     path: list[str] = texts(
-        "Only about this file or directory, also under its other names; may be repeated.",
-        *PATH,
+        PATH, "Only about this file or directory, also under its other names; may be repeated."
     ),
-    limit: int = limit_option(),
+    limit: int = number("-n --limit", "How many at most."),
     as_json: Json,
 ) -> int:
     """List memories in the order of the commits they are about."""
@@ -62,10 +61,10 @@ def log_command(
 @app.command("why")
 def why_command(
     path: str = argument(
-        "A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`.", "PATH"
+        "PATH", "A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."
     ),
     *,
-    limit: int = limit_option(),
+    limit: int = number("-n --limit", "How many at most."),
     at: At,
     as_json: Json,
 ) -> int:
@@ -133,7 +132,7 @@ def _spans(lines: list[list[int]]) -> str:
 
 @app.command("blame")
 def blame_command(
-    path: str = argument("A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`.", "PATH"),
+    path: str = argument("PATH", "A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
     *,
     at: At,
     as_json: Json,
@@ -181,7 +180,7 @@ def _ids(line: file_lines.Line, most: int) -> str:
 @app.command("diff")
 def diff_command(
     revisions: list[str] = argument(
-        "A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B.", "RANGE"
+        "RANGE", "A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."
     ),
     *,
     as_json: Json,
@@ -235,7 +234,7 @@ def _short(memory: dict[str, Any]) -> str:
 def bisect_command(
     id: Id,
     *,
-    path: list[str] = texts("Only this path of the memory; may be repeated.", *PATH),
+    path: list[str] = texts(PATH, "Only this path of the memory; may be repeated."),
     as_json: Json,
 ) -> int:
     """Find the commit that made a memory stale: the first after which a path (or its lines) never
@@ -279,8 +278,8 @@ def _commit(row: dict[str, Any]) -> str:
 def check_command(
     *,
     since: str = text(
+        "--since REV",
         "Only what became stale since this revision, for example origin/main.",
-        metavar="REV",
         filled=True,
     ),
     as_json: Json,

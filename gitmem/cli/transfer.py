@@ -59,24 +59,26 @@ def export_command(
 @app.command("import")
 def import_command(
     file: str = argument(
+        "",
         "A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code"
         " noted on this project; `git-log`: what commit messages say; `adr`: decision records"
-        " in the tree."
+        " in the tree.",
     ),
     where: str = argument(
+        "",
         "git-log: a range of commits (default: the newest 5000); adr: a directory (default:"
         " docs/adr and the like).",
-        default="",
+        "",
     ),
     *,
     private: bool = flag(
-        "Keep them in private notes (`claude` and `git-log`: always, unless --team).", "--private"
+        "--private", "Keep them in private notes (`claude` and `git-log`: always, unless --team)."
     ),
-    team: bool = flag("Store them in the shared notes.", "--team"),
-    directory: str = text("claude: read this directory of topic files.", "--from", metavar="DIR"),
-    dry_run: bool = flag("claude, git-log, adr: say what would be stored.", "--dry-run", "-n"),
+    team: bool = flag("--team", "Store them in the shared notes."),
+    directory: str = text("--from DIR", "claude: read this directory of topic files."),
+    dry_run: bool = flag("--dry-run -n", "claude, git-log, adr: say what would be stored."),
     allow_secret: bool = flag(
-        "Store texts although they look like they hold secrets.", "--allow-secret"
+        "--allow-secret", "Store texts although they look like they hold secrets."
     ),
     as_json: Json,
 ) -> int:
@@ -136,9 +138,7 @@ def _named(id: str, text: str) -> str:
 def _claude(
     store: Store, directory: str, scope: str, allow_secret: bool, dry: bool, as_json: bool
 ) -> int:
-    """Takes the project's auto memory in, or the directory given; exit code 1 where a file was
-    refused.
-    """
+    """Takes the project's auto memory in, or the directory given."""
     sight = None if directory else look(store)
     if sight and sight.refused:
         raise MemError(
@@ -175,11 +175,7 @@ def _claude(
 
 
 def _log(store: Store, given: str, scope: str, dry: bool, as_json: bool) -> int:
-    """Keeps what commit messages say for certain, and proposes the surest of the rest: of every
-    commit of a range, or of the newest of HEAD.
-
-    Private, unless --team: capture found it, nobody wrote it as a memory. Suggestions are private
-    in any case."""
+    """Keeps what commit messages say for certain; proposes the surest of the rest."""
     if given.startswith("-"):
         raise UsageError(f"'{given}' is no range of commits", hint="write it like v1.0..HEAD")
     commits = []
@@ -221,16 +217,13 @@ def _log(store: Store, given: str, scope: str, dry: bool, as_json: bool) -> int:
 
     kept = [
         {
-            "commit": c.commit,
-            "status": o.status,
-            "id": o.id or None,
+            **values(c, "commit", "paths"),
+            **values(o, "status", "id", "reason"),
             "type": o.type or None,
             "confidence": round(o.confidence, 4),
             "stage": o.stage or None,
             "body": c.text if o.status != "refused" else None,
-            "paths": c.paths,
             "supersedes": o.old or None,
-            "reason": o.reason,
         }
         for c, o in rows
     ]
@@ -239,7 +232,7 @@ def _log(store: Store, given: str, scope: str, dry: bool, as_json: bool) -> int:
 
 
 def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool, as_json: bool) -> int:
-    """Takes decision records in; exit code 1 where a file was refused."""
+    """Takes decision records in."""
     place = os.path.abspath(given) if given else ""
     items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
     counts = _counts(items, "stored", "edited", "known", "left out", "refused")

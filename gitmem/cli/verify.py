@@ -21,10 +21,10 @@ _WORDS = {
 @app.command("verify")
 def verify_command(
     ids: list[str] = argument(
-        "Only these memories; without, all that are visible.", "[ID]...", default=None
+        "[ID]...", "Only these memories; without, all that are visible.", None
     ),
     *,
-    all: bool = flag("Every record: also replaced texts, forgets, shares and purges.", "--all"),
+    all: bool = flag("--all", "Every record: also replaced texts, forgets, shares and purges."),
     as_json: Json,
 ) -> int:
     """Check signatures with git's keys, ids with their texts, and look for credentials, also in

@@ -1,8 +1,6 @@
 """Commands that write memories: remember, edit, supersede, forget, share, sign."""
 
-import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -18,8 +16,10 @@ from ..render import progress
 from ..store import Store
 from . import app, options
 from .common import (
+    JsonLine,
     from_editor,
     interactive,
+    json_lines,
     opened,
     refused,
     scope_of,
@@ -33,27 +33,29 @@ from .common import (
 
 @app.command("remember")
 def remember_command(
-    words: list[str] = options.argument("What to remember.", "[TEXT]...", default=None),
+    words: list[str] = options.argument("[TEXT]...", "What to remember.", None),
     *,
     message: options.Message,
     stdin: options.Stdin,
     jsonl: str = options.text(
-        "Store many: one JSON object a line (`-`: standard input).", metavar="FILE"
+        "--jsonl FILE", "Store many: one JSON object a line (`-`: standard input)."
     ),
-    title: str = options.text("A title; the first line of the text serves otherwise."),
+    title: str = options.text("--title", "A title; the first line of the text serves otherwise."),
     type: options.Type,
     tag: options.Tags,
     path: options.Paths,
     commit: str = options.text(
-        "The commit it is about (default HEAD).", metavar="REV", filled=True
+        "--commit REV", "The commit it is about (default HEAD).", filled=True
     ),
-    phase: str = options.text("A phase or milestone of the project."),
-    provenance: str = options.text("VERIFIED, CITED, ASSUMED or CACHED."),
-    source: str = options.text("Where it comes from; a source seen before adds nothing."),
+    phase: str = options.text("--phase", "A phase or milestone of the project."),
+    provenance: str = options.text("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
+    source: str = options.text(
+        "--source", "Where it comes from; a source seen before adds nothing."
+    ),
     private: bool = options.flag(
-        "Keep it in private notes, which git mem never pushes.", "--private"
+        "--private", "Keep it in private notes, which git mem never pushes."
     ),
-    team: bool = options.flag("Store it in the shared notes.", "--team"),
+    team: bool = options.flag("--team", "Store it in the shared notes."),
     allow_secret: options.AllowSecret,
     as_json: options.Json,
 ) -> int:
@@ -106,19 +108,15 @@ def _say_what_else(known: remember.Result, scope: str, described: bool) -> None:
 
 
 _BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
-_Line = tuple[int, dict[str, Any] | str]  # its number, its object or what is wrong with it
 
 
 def _store_lines(
     store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
 ) -> int:
-    """`remember --jsonl`: every good line is stored, every bad one named.
-
-    `defaults` serve lines that lack the field; a given scope wins.
-    """
+    """Stores every good line, names every bad one; `defaults` serve lines without a field."""
     known = remember.Known(store)
     counts: Counter[str] = Counter()
-    lines = _json_lines(name)
+    lines = json_lines(name)
     try:
         with progress("remembering", total=None) as advance:
             while block := list(islice(lines, _BLOCK)):
@@ -135,30 +133,9 @@ def _store_lines(
     return 1 if counts[remember.REFUSED] else 0
 
 
-def _json_lines(name: str) -> Iterator[_Line]:
-    """The lines that are not blank."""
-    try:
-        stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
-    except OSError as e:
-        raise MemError(f"cannot read '{name}': {e.strerror}") from e
-    with stream:
-        for number, raw in enumerate(stream, 1):
-            if not raw.strip():
-                continue
-            if why := record.no_text(raw):
-                yield number, why
-                continue
-            try:
-                value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except (ValueError, RecursionError) as e:
-                yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
-            else:
-                yield number, value if isinstance(value, dict) else "is no JSON object"
-
-
 def _store_block(
     store: Store,
-    block: list[_Line],
+    block: list[JsonLine],
     defaults: dict[str, Any],
     allow_secret: bool,
     known: remember.Known,
@@ -201,14 +178,14 @@ def edit_command(
     id: options.Id,
     *,
     message: options.Message,
-    stdin: bool = options.flag("Read the new text from standard input.", "--stdin"),
+    stdin: bool = options.flag("--stdin", "Read the new text from standard input."),
     title: str = typer.Option(None, help="A new title ('' removes it)."),
     type: str = typer.Option(None, help="A new type."),
     tag: list[str] = typer.Option(
-        None, *options.TAG, help="The new tags, all of them ('' removes them)."
+        None, *options.TAG.split(), help="The new tags, all of them ('' removes them)."
     ),
     path: list[str] = typer.Option(
-        None, *options.PATH, help="The new paths, all of them ('' removes them)."
+        None, *options.PATH.split(), help="The new paths, all of them ('' removes them)."
     ),
     provenance: str = typer.Option(None, help="VERIFIED, CITED, ASSUMED or CACHED."),
     phase: str = typer.Option(None, help="A new phase."),
@@ -255,12 +232,12 @@ def edit_command(
 
 @app.command("supersede")
 def supersede_command(
-    id: str = options.argument("The memory that no longer holds."),
-    words: str = options.argument("What holds instead.", "[TEXT]", default=None),
+    id: str = options.argument("", "The memory that no longer holds."),
+    words: str = options.argument("[TEXT]", "What holds instead.", None),
     *,
     message: options.Message,
     stdin: options.Stdin,
-    title: str = options.text("A title for the new memory."),
+    title: str = options.text("--title", "A title for the new memory."),
     type: options.Type,
     tag: options.Tags,
     path: options.Paths,
@@ -288,7 +265,7 @@ def supersede_command(
 def forget_command(
     ids: options.Ids,
     *,
-    reason: str = options.text("Why, for whoever looks at it later."),
+    reason: str = options.text("--reason", "Why, for whoever looks at it later."),
     allow_secret: options.AllowSecret,
     as_json: options.Json,
 ) -> int:
@@ -307,7 +284,7 @@ def forget_command(
 
 @app.command("share")
 def share_command(
-    ids: list[str] = options.argument("Private memories to give to the team.", "ID..."),
+    ids: list[str] = options.argument("ID...", "Private memories to give to the team."),
     *,
     allow_secret: options.AllowSecret,
     as_json: options.Json,

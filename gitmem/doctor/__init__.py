@@ -38,10 +38,7 @@ def examine(store: Store) -> list[Finding]:
 
 
 def repair(findings: list[Finding]) -> list[str]:
-    """Mends what can be mended; one line for each thing done or failed.
-
-    A repair that fails stops no other.
-    """
+    """One line for each thing mended or not; a repair that fails stops no other."""
     done = []
     for mend in dict.fromkeys(finding.repair for finding in findings if finding.repair):
         try:

@@ -69,22 +69,6 @@ def grid(heads: Sequence[Span], rows: Sequence[Sequence[str]], *, folded: Sequen
     _console().print(shown)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows below a head: the first column to the left, figures to the right."""
-    if is_terminal():
-        shown = _table()
-        for n, name in enumerate(head):
-            shown.add_column(name, justify="right" if n else "left", no_wrap=True)
-        for row in rows:
-            shown.add_row(*map(safe, row))
-        _console().print(shown)
-        return
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for name, *figures in (head, *rows):
-        cells = [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
-        sys.stdout.write(safe("  ".join([name.ljust(widths[0]), *cells])).rstrip() + "\n")
-
-
 def _table(**options: Any) -> Any:
     from rich.table import Table
 
