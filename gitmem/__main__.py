@@ -54,9 +54,9 @@ def main() -> int:
         sys.stdout.flush()
         return status
     except MemError as e:
-        from .cli.common import print_error
+        from .cli.common import refused
 
-        print_error("error", e.message, e.hint)
+        refused(e.message, e.hint)
         return e.code
     except KeyboardInterrupt:
         return 130

@@ -8,7 +8,7 @@ import os
 
 import typer
 
-from .common import check_arguments, print_error
+from .common import check_arguments, refused
 
 app = typer.Typer(
     name="git-mem",
@@ -96,11 +96,8 @@ def run(argv: list[str]) -> int:
             typer.echo(e.format_message())  # type: ignore[attr-defined]
             return 2
         message = e.format_message().rstrip(".")  # type: ignore[attr-defined]
-        print_error(
-            "error",
-            message[:1].lower() + message[1:],
-            "`git mem --help` lists the commands, `git mem COMMAND --help` their options",
-        )
+        hint = "`git mem --help` lists the commands, `git mem COMMAND --help` their options"
+        refused(message[:1].lower() + message[1:], hint)
         return 2
     except typer.Exit as e:
         return e.exit_code

@@ -41,7 +41,7 @@ def bench_command(
     if save and not os.path.isdir(os.path.dirname(os.path.abspath(save))):
         raise MemError(f"cannot write '{save}': no such directory")
     if folder:
-        found = beir.measure(os.environ, folder, sample, seed, warn)
+        found = beir.measure(folder, sample, seed, warn)
         rows = [
             (name.replace("ndcg", "nDCG").replace("mrr", "MRR"), figure)
             for name, figure in found["metrics"].items()

@@ -96,12 +96,8 @@ def answer(value: Any, lines: Iterable[str], as_json: bool, status: int = 0) -> 
 
 def refused(message: str, hint: str = "") -> None:
     """An error that does not stop the rest."""
-    print_error("error", message, hint)
-
-
-def print_error(kind: str, message: str, hint: str = "") -> None:
     sys.stdout.flush()
-    print(f"{kind}: {safe(message)}", file=sys.stderr)
+    print(f"error: {safe(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {safe(hint)}", file=sys.stderr)
 

@@ -14,10 +14,7 @@ __all__ = ["BAD", "OFF", "OK", "WARN", "Finding", "examine", "repair"]
 
 # Each takes the store and yields findings, good ones included. The order is that of the report.
 CHECKS = (
-    setup_checks.versions,
-    setup_checks.enabled,
-    setup_checks.ownership,
-    setup_checks.namespace,
+    setup_checks.repository,
     setup_checks.settings,
     setup_checks.files,
     setup_checks.programs,
@@ -27,8 +24,7 @@ CHECKS = (
     setup_checks.remarks,
     note_checks.locks,
     cache_checks.notes_and_cache,
-    setup_checks.embedding_table,
-    setup_checks.encoder,
+    setup_checks.packaged,
     setup_checks.policy,
 )
 

@@ -17,26 +17,18 @@ from ..store import Store
 from .finding import BAD, OFF, OK, REPAIRS, WARN, Finding
 
 
-def versions(store: Store) -> Iterator[Finding]:
+def repository(store: Store) -> Iterator[Finding]:
+    """Versions, and what keeps git mem from working in this repository."""
     git = store.repo.git.text("version").removeprefix("git version ")
     yield Finding(OK, f"git mem {__version__}, git {git}, SQLite {sqlite3.sqlite_version}")
-
-
-def enabled(store: Store) -> Iterator[Finding]:
     if not store.settings.flag("enabled"):
         yield Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}")
-
-
-def ownership(store: Store) -> Iterator[Finding]:
     if not store.repo.own:
         text = (
             "no program is run that this repository's configuration names: "
             "it is another user's, or bare and not named by GIT_DIR"
         )
         yield Finding(OFF, text, "your global git configuration can name one")
-
-
-def namespace(store: Store) -> Iterator[Finding]:
     if ref := setup.blocked(store):
         text = f"'{ref}' stands where memories are to be stored"
         yield Finding(BAD, text, setup.OTHER_NAMESPACE)
@@ -167,17 +159,14 @@ def agents(store: Store) -> Iterator[Finding]:
         yield Finding(OFF, "nothing is kept by itself", hint)
 
 
-def embedding_table(store: Store) -> Iterator[Finding]:
+def packaged(store: Store) -> Iterator[Finding]:
+    """Whether questions and memories can be read by the packaged table and encoder."""
+    again = "install git mem again"
     try:
         store.table.verify()
-    except Exception as e:
-        yield Finding(BAD, str(e), "install git mem again")
-    else:
         yield Finding(OK, f"embedding table {store.table.space}")
-
-
-def encoder(store: Store) -> Iterator[Finding]:
-    """Whether questions and memories can be read by the packaged encoder."""
+    except Exception as e:
+        yield Finding(BAD, str(e), again)
     if not store.settings.flag("encoder"):
         return
     try:
@@ -185,10 +174,9 @@ def encoder(store: Store) -> Iterator[Finding]:
 
         encoder = Encoder()
         encoder.file.verify()
-    except Exception as e:
-        yield Finding(BAD, f"the encoder cannot be used: {e}", "install git mem again")
-    else:
         yield Finding(OK, f"encoder {encoder.space}")
+    except Exception as e:
+        yield Finding(BAD, f"the encoder cannot be used: {e}", again)
 
 
 def policy(store: Store) -> Iterator[Finding]:
