@@ -1,7 +1,6 @@
 """`git mem review` on a terminal: one suggestion or proposal after the other, one key each."""
 
-import os
-import sys
+import typer
 
 from .. import render
 from ..capture import review, suggestions
@@ -71,7 +70,7 @@ def _one(store: Store, item: Item, place: str) -> bool:
         render.keys(keys)
         key = _key()
         write(key)
-        if key in ("q", "\x04"):
+        if key == "q":
             return False
         if key in ("s", " "):
             return True
@@ -144,21 +143,8 @@ def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> Done | None
 
 
 def _key() -> str:
-    """One key, without waiting for the end of a line; what was typed ahead is dropped: nobody
-    decides on what they have not seen.
-    """
-    try:
-        import termios
-        import tty
-    except ImportError:  # Windows
-        return (line("") or "q").strip()[:1].lower()
-    fd = sys.stdin.fileno()
-    before = termios.tcgetattr(fd)
-    try:
-        tty.setcbreak(fd, termios.TCSAFLUSH)
-        data = os.read(fd, 64)
-    finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
-    if not data:
+    """One key; what was typed ahead is dropped: nobody decides on what they have not seen."""
+    key = typer.getchar().lower()
+    if not key:
         raise EOFError
-    return data.decode("utf-8", "replace").lower() if len(data) == 1 else ""
+    return key if len(key) == 1 else ""
