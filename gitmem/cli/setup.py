@@ -51,9 +51,7 @@ def init_command(
         for what, hint in threats:
             write(f"warning: {what}\nhint: {hint}")
         if interactive():
-            _offer_hooks(store)
-            _offer_agents(store)
-            _offer_capture(store)
+            _offer(store)
         write("next:")
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
@@ -68,32 +66,22 @@ def _say_indented(lines: list[str]) -> None:
         write(f"  {line}")
 
 
-def _offer_hooks(store: Store) -> None:
-    """Asks once: hooks are never installed unasked."""
-    if githooks.survey(store).on:
-        return
+def _offer(store: Store) -> None:
+    """Asks for each thing that may be set up and is not: nothing is installed unasked."""
     question = "Add git hooks that keep the search index up to date after each commit?"
-    if typer.confirm(question, default=False):
+    if not githooks.survey(store).on and typer.confirm(question, default=False):
         _say_indented(githooks.install(store))
-
-
-def _offer_agents(store: Store) -> None:
-    """Asks for each agent that this user has and that has no git mem."""
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
         file = agent.file(os.environ, "", targets.USER)
         if name in there or not file or not os.path.isdir(os.path.dirname(file)):
-            continue
+            continue  # this user has no such agent, or it has git mem
         question = f"Give {agent.title} memories at a session's start and with each prompt?"
         if typer.confirm(question, default=False):
             done, hints = install.install(os.environ, store.repo, name)
             _say_indented(done + hints)
-
-
-def _offer_capture(store: Store) -> None:
-    """Asks where nobody has said anything about it yet."""
     if store.settings.origins["capture"] != "default":
-        return
+        return  # somebody has said something about it
     question = (
         "Keep what commit messages decide and explain as private memories? (`git mem config capture"
         " all`: also what is said in sessions)"

@@ -143,17 +143,7 @@ def blame_command(
     with opened() as store:
         lines, items, name = why.blame(store, path, at=at)
         if as_json:
-            rows = [
-                {
-                    "line": line.number,
-                    "commit": line.commit or None,
-                    **({"older": True} if line.older else {}),
-                    "text": line.text,
-                    "memories": line.ids,
-                }
-                for line in lines
-            ]
-            write_json({"path": name, "lines": rows, "memories": items})
+            write_json({"path": name, "lines": [_row(line) for line in lines], "memories": items})
             return 0 if items else 1
         width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
         digits = len(str(lines[-1].number)) if lines else 1
@@ -168,6 +158,11 @@ def blame_command(
         if not items:
             write("nothing is known about these lines")
         return 0 if items else 1
+
+
+def _row(line: file_lines.Line) -> dict[str, Any]:
+    row = {"line": line.number, "commit": line.commit or None, "text": line.text}
+    return {**row, "memories": line.ids, **({"older": True} if line.older else {})}
 
 
 def _ids(line: file_lines.Line, most: int) -> str:
@@ -241,9 +236,8 @@ def bisect_command(
     again was what it was. Exit code 1: none is stale.
     """
     with opened() as store:
-        found, title, stale, fine = bisect.bisect(
-            store, id, [store.repo.path_in_tree(p) for p in path]
-        )
+        paths = [store.repo.path_in_tree(p) for p in path]
+        found, title, stale, fine = bisect.bisect(store, id, paths)
     value = {"id": found, "title": title, "stale": stale, "others": fine}
     lines = [*_stale_lines(stale), *map(_fine_line, fine)]
     if stale:

@@ -14,21 +14,8 @@ from ..memory import memories, remember, write_gate
 from ..memory.memories import Found
 from ..render import progress
 from ..store import Store
-from . import app, options
-from .common import (
-    JsonLine,
-    from_editor,
-    interactive,
-    json_lines,
-    opened,
-    refused,
-    scope_of,
-    text_from,
-    values,
-    warn,
-    write,
-    write_json,
-)
+from . import app, common, options
+from .common import opened, refused, values, warn, write, write_json
 
 
 @app.command("remember")
@@ -60,9 +47,11 @@ def remember_command(
     as_json: options.Json,
 ) -> int:
     """Store a memory, anchored to a commit."""
-    scope = scope_of(private, team)
+    scope = common.scope_of(private, team)
     with opened() as store:
-        body = None if jsonl else text_from(" ".join(words) if words else None, message, stdin)
+        body = (
+            None if jsonl else common.text_from(" ".join(words) if words else None, message, stdin)
+        )
         given = {
             "body": body, "title": title, "type": type, "tags": tag, "paths": path,
             "commit": commit, "phase": phase, "source": source, "provenance": provenance,
@@ -116,7 +105,7 @@ def _store_lines(
     """Stores every good line, names every bad one; `defaults` serve lines without a field."""
     known = remember.Known(store)
     counts: Counter[str] = Counter()
-    lines = json_lines(name)
+    lines = common.json_lines(name)
     try:
         with progress("remembering", total=None) as advance:
             while block := list(islice(lines, _BLOCK)):
@@ -135,7 +124,7 @@ def _store_lines(
 
 def _store_block(
     store: Store,
-    block: list[JsonLine],
+    block: list[common.JsonLine],
     defaults: dict[str, Any],
     allow_secret: bool,
     known: remember.Known,
@@ -198,13 +187,13 @@ def edit_command(
             "title": title, "type": type, "provenance": provenance, "phase": phase,
             "tags": [word for word in tag if word] if tag else None,
             "paths": [name for name in path if name] if path else None,
-            "body": text_from(None, message, stdin) if message or stdin else None,
+            "body": common.text_from(None, message, stdin) if message or stdin else None,
         }  # fmt: skip
         changes = {name: value for name, value in given.items() if value is not None}
         if not changes:
-            if not interactive():
+            if not common.interactive():
                 raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
-            changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
+            changes["body"] = common.from_editor(str(memories.find(store, id).record.data["body"]))
         changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
         id, title = found.memory.id, record.title_of(found.record.data)
@@ -246,7 +235,7 @@ def supersede_command(
 ) -> int:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
     with opened() as store:
-        body = text_from(words, message, stdin)
+        body = common.text_from(words, message, stdin)
         if body is None:
             hint = "give the new text, -m TEXT or --stdin"
             raise UsageError("nothing takes its place", hint=hint)
