@@ -7,7 +7,7 @@ import typer
 from .. import render
 from ..memory import proposals
 from . import app
-from .common import opened, write, write_json
+from .common import answer, opened
 from .options import Json, flag
 
 
@@ -27,20 +27,15 @@ def consolidate_command(
         with render.progress("comparing", None) as progress:
             found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
         items = [*found.made, *found.before]
-        if as_json:
-            write_json(
-                {
-                    "found": [{"new": p in found.made, **proposals.public(p)} for p in items],
-                    "proposed": 0 if dry_run else len(found.made),
-                    "compared": found.compared,
-                    "complete": found.whole and not found.cut,
-                }
-            )
-        else:
+        facts = {
+            "found": [{"new": p in found.made, **proposals.public(p)} for p in items],
+            "proposed": 0 if dry_run else len(found.made),
+            "compared": found.compared,
+            "complete": found.whole and not found.cut,
+        }
+        if not as_json:
             render.proposals([proposals.public(p) for p in items])
-            for line in _summary(found, dry_run):
-                write(line)
-        return 0 if items else 1
+        return answer(facts, _summary(found, dry_run), as_json, 0 if items else 1)
 
 
 def _summary(found: proposals.Looked, dry_run: bool) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Commands that read memories: recall, list, show."""
 
 from contextlib import nullcontext
+from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
@@ -35,13 +36,11 @@ def recall_command(
     with opened() as store:
         limit = limit or store.settings.number("limit")
         conditions = filters.conditions(store)
+        how: dict[str, Any] = {"limit": limit, "at": filters.at, "all_branches": all}
         if batch:
             questions = _questions(batch)
             with chosen_vectors(store) as vectors:
-                answers = recall.batch(
-                    store, questions, conditions,
-                    limit=limit, at=filters.at, all_branches=all, vectors=vectors,
-                )  # fmt: skip
+                answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
             for id, hits in answers:
                 write_json({"_id": id, "hits": hits})
             return 0
@@ -52,10 +51,7 @@ def recall_command(
                 hint="give the question, for example `git mem recall which database and why`",
             )
         with nullcontext() if hot else chosen_vectors(store) as vectors:
-            answer = recall.recall(
-                store, question, conditions,
-                limit=limit, at=filters.at, all_branches=all, hot=hot, vectors=vectors,
-            )  # fmt: skip
+            answer = recall.recall(store, question, conditions, hot=hot, vectors=vectors, **how)
         if not as_json:
             render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
         else:
