@@ -13,22 +13,19 @@ import sys
 
 
 def _isolate() -> None:
-    """Drops what PYTHONPATH and the script's directory put before the standard library."""
+    """Drops what PYTHONPATH and the script's directory put before the standard library.
+
+    Where the package itself runs from a path entry (a checkout), that one entry stays, behind the
+    library.
+    """
     library = os.path.dirname(os.__file__)
-    archive = os.path.join(
-        sys.prefix, "lib", f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
-    )
+    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for i, entry in enumerate(sys.path):
-        if entry == library or entry.endswith(os.path.basename(archive)):
-            own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-            # Where the package itself runs from a path entry (a checkout), that one entry stays,
-            # behind the library.
-            kept = [
-                p
-                for p in sys.path[:i]
-                if p and os.path.abspath(p) == own and own not in sys.path[i:]
-            ]
-            sys.path[:] = [*sys.path[i:], *kept]
+        if entry == library or entry.endswith(archive):
+            before, after = sys.path[:i], sys.path[i:]
+            kept = [p for p in before if p and os.path.abspath(p) == own and own not in after]
+            sys.path[:] = [*after, *kept]
             return
 
 
@@ -38,8 +35,7 @@ def main() -> int:
     # fifth of its time.
     gc.disable()
     if sys.argv[1:2] == ["hook"] and not {"--help", "-h"}.intersection(sys.argv):
-        # An agent waits: nothing else is loaded, and no mistake of ours may block what it is about
-        # to do.
+        # An agent waits: nothing else is loaded, and no mistake may block what it is about to do.
         try:
             from .agents import hook
 
@@ -58,15 +54,14 @@ def main() -> int:
         sys.stdout.flush()
         return status
     except MemError as e:
-        from .cli.common import print_error
+        from .cli.common import refused
 
-        print_error("error", e.message, e.hint)
+        refused(e.message, e.hint)
         return e.code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python must not complain while it flushes at
-        # exit.
+        # The reader (head, less) has seen enough; Python must not complain at its last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as e:
@@ -80,40 +75,44 @@ def main() -> int:
         return _bug(e)
 
 
-# Of the git command whose hook started the worker: they name its index and its author, not our
-# work.
+# Of the git command whose hook started the worker: they name its index and author, not our work.
 _FOREIGN = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_QUARANTINE_PATH",
-    "GIT_NAMESPACE",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_REFLOG_ACTION",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_EXEC_PATH",
-    "GIT_CHERRY_PICK_HELP",
-    "GIT_AUTHOR_NAME",
-    "GIT_AUTHOR_EMAIL",
-    "GIT_AUTHOR_DATE",
-    "GIT_COMMITTER_DATE",
-    "GIT_MEM_STDIN",
+    "DIR WORK_TREE COMMON_DIR INDEX_FILE PREFIX OBJECT_DIRECTORY ALTERNATE_OBJECT_DIRECTORIES"
+    " QUARANTINE_PATH NAMESPACE CONFIG_PARAMETERS REFLOG_ACTION EDITOR SEQUENCE_EDITOR EXEC_PATH"
+    " CHERRY_PICK_HELP AUTHOR_NAME AUTHOR_EMAIL AUTHOR_DATE COMMITTER_DATE MEM_STDIN"
 )
 
 
-def _worker(common_dir: str) -> int:  # noqa: C901
-    """The process that a hook started.
+def _worker(common_dir: str) -> int:
+    """The process that a hook started."""
+    _detach()
+    named = bool(os.environ.get("GIT_DIR"))
+    for name in _FOREIGN.split():
+        os.environ.pop("GIT_" + name, None)
+    for part in ("NAME", "EMAIL"):  # git leaves the user's own here
+        if os.environ.get("GIT_COMMITTER_" + part):
+            os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
+    os.environ["GIT_TERMINAL_PROMPT"] = "0"
+    from . import worker
+    from .git import repository
+    from .hooks import spool
 
-    It cuts every tie to the hook: `git commit | cat` must not wait for it, nor a closed terminal
-    end it.
+    _limit(worker.LIMIT, worker.MEMORY)
+    common_dir = os.path.realpath(common_dir)
+    if not named and repository.found_inside_tree(common_dir, os.getcwd()):
+        spool.refuse(common_dir)  # a commit may have brought it
+        return 0
+    os.chdir(worker.home(common_dir))
+    if named and worker.home(common_dir) == common_dir:
+        os.environ["GIT_DIR"] = common_dir  # it may be bare: then it has to be named
+    worker.run(common_dir, os.environ)
+    return 0
+
+
+def _detach() -> None:
+    """Cuts every tie to the hook: `git commit | cat` must not wait for this process, nor a closed
+    terminal end it.
     """
-    import signal
-
     for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
         if int(name) > 2:
             try:
@@ -126,36 +125,20 @@ def _worker(common_dir: str) -> int:  # noqa: C901
         except OSError:
             pass  # started by hand, as the leader of its group
         os.nice(10)
-    named = bool(os.environ.get("GIT_DIR"))
-    for name in _FOREIGN:
-        os.environ.pop(name, None)
-    for part in ("NAME", "EMAIL"):  # git leaves the user's own here
-        if os.environ.get("GIT_COMMITTER_" + part):
-            os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
-    os.environ["GIT_TERMINAL_PROMPT"] = "0"
-    from . import worker
-    from .git import repository
-    from .hooks import spool
+
+
+def _limit(seconds: int, memory: int) -> None:
+    import signal
 
     if hasattr(signal, "alarm"):
-        signal.alarm(worker.LIMIT)
+        signal.alarm(seconds)
     try:
         import resource
 
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (worker.MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1])
-        )
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
     except (ImportError, OSError, ValueError):
         pass  # Windows, or a lower limit of the user's
-    common_dir = os.path.realpath(common_dir)
-    if not named and repository.found_inside_tree(common_dir, os.getcwd()):
-        spool.refuse(common_dir)  # a commit may have brought it
-        return 0
-    os.chdir(worker.home(common_dir))
-    if named and worker.home(common_dir) == common_dir:
-        os.environ["GIT_DIR"] = common_dir  # it may be bare: then it has to be named
-    worker.run(common_dir, os.environ)
-    return 0
 
 
 def _open_streams() -> None:
@@ -179,16 +162,11 @@ def _bug(error: Exception) -> int:
     last = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "start"
     print(f"bug: {type(error).__name__} in {last}", file=sys.stderr)
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="git-mem-crash-", suffix=".log", delete=False, encoding="utf-8"
-        ) as f:
-            f.write(
-                f"git-mem {' '.join(sys.argv[1:2])}\nPython"
-                f" {sys.version}\n\n{type(error).__name__}\n"
-                + "".join(traceback.format_list(frames))
-            )
-        os.chmod(f.name, 0o600)
-        print(f"details: '{f.name}'", file=sys.stderr)
+        fd, name = tempfile.mkstemp(prefix="git-mem-crash-", suffix=".log")  # for this user alone
+        with open(fd, "w", encoding="utf-8") as f:
+            f.write(f"git-mem {' '.join(sys.argv[1:2])}\nPython {sys.version}\n\n")
+            f.writelines([f"{type(error).__name__}\n", *traceback.format_list(frames)])
+        print(f"details: '{name}'", file=sys.stderr)
     except OSError:
         pass
     return 3

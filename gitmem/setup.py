@@ -2,10 +2,8 @@
 
 Promise: nothing in the working tree, no push setting, a second `init` changes
 nothing. `uninstall` takes everything of ours away, hooks and cache too: byte
-for byte where nobody changed it since (`changes`). Memories stay.
+for byte where nobody changed it since (`config_journal`). Memories stay.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -16,39 +14,30 @@ from .git import config, config_journal, memfile, reflock, refspec
 from .hooks import githooks, spool
 from .store import Store
 
+OTHER_NAMESPACE = "choose another namespace, for example `git config mem.ref memory`"
+
 
 def entries(store: Store, remote: str) -> list[tuple[str, str, str]]:
     """(key, value, why) of every config entry `init` adds."""
-    namespace = store.settings["ref"]
+    name = store.settings["ref"]
+    rewrites = "memories follow `git commit --amend` and `git rebase`"
+    merges = "`git notes merge` unites memories without conflicts"
     found = [
-        (
-            "notes.rewriteRef",
-            f"refs/notes/{namespace}/*",
-            "memories follow `git commit --amend` and `git rebase`",
-        ),
-        (
-            f"notes.{namespace}/team.mergeStrategy",
-            "cat_sort_uniq",
-            "`git notes merge` unites memories without conflicts",
-        ),
+        ("notes.rewriteRef", f"refs/notes/{name}/*", rewrites),
+        (f"notes.{name}/team.mergeStrategy", "cat_sort_uniq", merges),
     ]
     if remote:
         # A pattern: a literal ref would make `git fetch` fail while the remote has none. Forced
         # only onto the tracking copy.
-        spec = f"+refs/notes/{namespace}/team*:refs/notes/remotes/{remote}/{namespace}/team*"
-        found.append(
-            (
-                f"remote.{remote}.fetch",
-                spec,
-                f"`git fetch` brings the team's memories from '{remote}'",
-            )
-        )
+        spec = f"+refs/notes/{name}/team*:refs/notes/remotes/{remote}/{name}/team*"
+        fetches = f"`git fetch` brings the team's memories from '{remote}'"
+        found.append((f"remote.{remote}.fetch", spec, fetches))
     return found
 
 
 def default_remote(store: Store) -> str:
-    """The remote to use: `mem.remote`, where the branch is pushed to, `origin`, or the only one; ""
-    where there is none.
+    """The remote to use: `mem.remote`, where the branch is pushed to, `origin`, or the only one;
+    else "".
 
     In a fork whose branch follows `upstream`, git pushes to `remote.pushDefault`: so do memories.
     """
@@ -57,11 +46,9 @@ def default_remote(store: Store) -> str:
     repo = store.repo
     remotes = repo.git.text("remote").split("\n")
     branch = repo.branch()
-    names = (
-        [f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"]
-        if branch
-        else ["remote.pushDefault"]
-    )
+    names = ["remote.pushDefault"]
+    if branch:
+        names = [f"branch.{branch}.pushRemote", *names, f"branch.{branch}.remote"]
     for name in names:
         own = repo.git.text("config", name, ok=(0, 1))
         if own and own in remotes:
@@ -80,18 +67,12 @@ def blocked(store: Store) -> str:
 
 def missing(store: Store) -> list[tuple[str, str, str]]:
     """Entries that are not in the repository's configuration."""
-    repo = store.repo
-    return [
-        (k, v, why)
-        for k, v, why in entries(store, default_remote(store))
-        if config_journal.lacks(repo, k, v)
-    ]
+    found = entries(store, default_remote(store))
+    return [entry for entry in found if config_journal.lacks(store.repo, entry[0], entry[1])]
 
 
 def threats(store: Store) -> list[tuple[str, str]]:
-    """(what, hint) of each remote whose configured fetch writes over our notes refs or deletes
-    them.
-    """
+    """(what, hint) of each remote whose fetch writes over our notes refs or deletes them."""
     found = refspec.threats(store.repo.git, [store.team.ref, store.private.ref])
     hint = (
         f"`git config --add remote.NAME.fetch '^refs/notes/{store.settings['ref']}/*'` keeps a"
@@ -106,11 +87,9 @@ def threats(store: Store) -> list[tuple[str, str]]:
 def init(store: Store) -> list[str]:
     """Adds what is missing; returns one line for each thing done."""
     repo = store.repo
-    if blocked(store):
-        raise MemError(
-            f"a ref '{blocked(store)}' stands where memories are to be stored",
-            hint="choose another namespace, for example `git config mem.ref memory`",
-        )
+    if ref := blocked(store):
+        text = f"a ref '{ref}' stands where memories are to be stored"
+        raise MemError(text, hint=OTHER_NAMESPACE)
     added = missing(store)
     config_journal.add(repo, "init", [(key, value) for key, value, _ in added])
     memfile.make(repo.common_dir)
@@ -120,17 +99,11 @@ def init(store: Store) -> list[str]:
 
 
 def uninstall(store: Store) -> list[str]:
-    """Takes our entries, our hooks and the cache away; returns one line for each thing done.
-
-    Memories stay in the notes refs.
-    """
+    """Takes our entries, our hooks and the cache away; one line for each thing done."""
     repo = store.repo
     # Without our own list (the cache was deleted) what init would add is what it added.
-    done = config_journal.undo(
-        repo,
-        {"init", "git", "agents"},
-        [(k, v) for k, v, _ in entries(store, default_remote(store))],
-    )
+    ours = [(key, value) for key, value, _ in entries(store, default_remote(store))]
+    done = config_journal.undo(repo, {"init", "git", "agents"}, ours)
     done += githooks.uninstall(store)
     store.close_cache()
     for _, notes in store.sources:
@@ -146,20 +119,14 @@ def uninstall(store: Store) -> list[str]:
 
 def waiting(store: Store) -> list[str]:
     """Tracking refs that hold memories the team ref does not."""
-    refs = store.repo.git.text(
-        "for-each-ref", "--format=%(refname) %(objectname)", "refs/notes/remotes/"
-    ).split("\n")
-    suffix = f"/{store.settings['ref']}/team"
-    tip = store.team.tip()
+    git, tip = store.repo.git, store.team.tip()
+    form = "--format=%(refname) %(objectname)"
     out = []
-    for row in refs:
+    for row in git.text("for-each-ref", form, "refs/notes/remotes/").split("\n"):
         name, _, id = row.partition(" ")
-        if name.endswith(suffix) and id != tip:
-            _, status = (
-                store.repo.git.run_status("merge-base", "--is-ancestor", id, tip, ok=(0, 1, 128))
-                if tip
-                else (b"", 1)
-            )
-            if status:
-                out.append(name)
+        if not name.endswith(f"/{store.settings['ref']}/team") or id == tip:
+            continue
+        reached = ("merge-base", "--is-ancestor", id, tip)
+        if not tip or git.run_status(*reached, ok=(0, 1, 128))[1]:
+            out.append(name)
     return out

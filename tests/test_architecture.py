@@ -54,7 +54,7 @@ HOMES = {
     "mcp": {"mcp_server"},
     "networkx": {"graph"},
     "sklearn": {"calibrate"},
-    "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "sandbox", "cli"},
+    "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "cli"},
     "sqlite3": {
         "cache",
         "cache_db",

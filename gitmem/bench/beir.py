@@ -1,4 +1,4 @@
-"""The evaluation on a folder of BEIR's shape, through the commands that users call.
+"""The evaluation on a folder of BEIR's shape.
 
 A folder has `corpus.jsonl` ({"_id", "title", "text", "metadata"}), `queries.jsonl` ({"_id", "text",
 "metadata"}) and judgements in `qrels.tsv` or `qrels/test.tsv`. Documents become memories of a
@@ -8,22 +8,29 @@ Promise: nothing is left out silently. A line that cannot be read, an id that oc
 judged question that is not there are errors; what a figure does not cover is counted in the answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
+import signal
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from random import Random
 from typing import Any, NamedTuple
 
 from ..core.errors import MemError
-from . import sandbox, scores
+from ..engine import encoding, model_vectors
+from ..engine.filters import Filter
+from ..git.gitcmd import Git
+from ..memory import recall, remember
+from ..store import Store, open_store
+from . import scores
 
 Grades = dict[str, dict[str, int]]  # {question: {document: grade}}, grades above 0 only
 Ranked = dict[str, list[str]]  # {question: documents in the order they were found}
 
 _QRELS = ("qrels.tsv", os.path.join("qrels", "test.tsv"))
+_BLOCK = 10_000  # documents that are stored in one commit
 _MOST = 100  # of a grade: its gain is 2^grade - 1
 _SHAPE = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
@@ -50,9 +57,8 @@ def read(folder: str) -> Folder:
         raise MemError(f"no such folder: '{folder}'", hint=_SHAPE)
     documents = _texts(os.path.join(folder, "corpus.jsonl"))
     questions = _texts(os.path.join(folder, "queries.jsonl"))
-    found = next(
-        (path for name in _QRELS if os.path.exists(path := os.path.join(folder, name))), ""
-    )
+    paths = [os.path.join(folder, name) for name in _QRELS]
+    found = next(filter(os.path.exists, paths), "")
     if not found:
         raise MemError(f"no judgements in '{folder}'", hint=_SHAPE)
     grades = _grades(found)
@@ -88,9 +94,8 @@ def _texts(path: str) -> list[Text]:
             group = str((value.get("metadata") or {}).get("group") or "")
             item = Text(id, str(value.get("title") or ""), text, group)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-            raise MemError(
-                f'line {number} of \'{path}\' is no JSON object with an "_id" and a "text"'
-            ) from e
+            where = f"line {number} of '{path}'"
+            raise MemError(f'{where} is no JSON object with an "_id" and a "text"') from e
         if id in out:
             raise MemError(f"line {number} of '{path}' repeats the id '{id}'")
         out[id] = item
@@ -121,16 +126,9 @@ def _grades(path: str) -> Grades:
 
 
 def measure(
-    environ: Mapping[str, str],
-    folder: str,
-    sample: int | None,
-    seed: int,
-    tell: Callable[[str], None],
+    folder: str, sample: int | None, seed: int, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """All figures of one folder; `metrics` has an Estimate for each of METRICS.
-
-    `sample`: at most so many questions, chosen by `seed`. `tell` takes lines of progress.
-    """
+    """All figures of one folder; `tell` takes lines of progress."""
     data = read(folder)
     questions = data.questions
     if sample and sample < len(questions):
@@ -139,15 +137,16 @@ def measure(
     for document in data.documents:
         if document.group in groups:
             groups[document.group].append(document)
-    ranked: Ranked = {}
-    with sandbox.opened(environ) as box:
-        run = _Run(box, tell)
+    run = _Run(tell)
+    with _away_from_home() as root:
         for n, (group, documents) in enumerate(groups.items(), 1):
             if len(groups) > 1:
                 tell(f"group '{group}' ({n} of {len(groups)})")
             asked = [question for question in questions if question.group == group]
-            ranked.update(run.answers(f"repo{n}", documents, asked))
-    per = [scores.of_question(ranked.get(q.id, []), data.grades[q.id]) for q in questions]
+            if documents:
+                with closing(_repository(os.path.join(root, f"repo{n}"))) as store:
+                    run.ask(store, documents, asked)
+    per = [scores.of_question(run.ranked.get(q.id, []), data.grades[q.id]) for q in questions]
     known = {document.id for document in data.documents}
     return {
         "folder": folder,
@@ -167,48 +166,80 @@ def measure(
 
 
 class _Run:
-    """The three commands of each repository: what they took together, and what was not stored."""
+    """What the use cases of `remember`, `index --all` and `recall` answered, and how long each
+    took in all repositories.
+    """
 
-    def __init__(self, box: sandbox.Sandbox, tell: Callable[[str], None]) -> None:
-        self.box = box
+    def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
+        self.ranked: Ranked = {}
         self.seconds = dict.fromkeys(("remember", "index", "recall"), 0.0)
         self.not_stored = 0
 
-    def answers(self, name: str, documents: list[Text], questions: list[Text]) -> Ranked:
-        """The answers from a new repository that has these documents."""
-        if not documents:
-            return {}
-        repo = self.box.repo(name)
-        # Numbers for ids: a source is cleaned, and an id may be any text.
-        rows = [
-            {"body": d.text or d.title, "title": d.title, "source": f"document {i}"}
-            for i, d in enumerate(documents)
-        ]
-        self.tell(f"remembering {len(documents)} documents")
-        file = self._file(f"{name}-documents", rows)
-        for row in self._run(repo, "remember", "--jsonl", file, allowed=(0, 1)):
-            self.not_stored += row["status"] != "stored"
-        self.tell("making their vectors")
-        self._run(repo, "index", "--all")
-        self.tell(f"asking {len(questions)} questions")
-        asked = [{"_id": str(i), "text": q.text} for i, q in enumerate(questions)]
-        file = self._file(f"{name}-questions", asked)
-        found = self._run(repo, "recall", "--hot", "--batch", file, "-n", str(scores.DEPTH))
-        return {
-            questions[int(row["_id"])].id: [_document(documents, hit) for hit in row["hits"]]
-            for row in found
-        }
+    def ask(self, store: Store, documents: list[Text], questions: list[Text]) -> None:
+        with self._step("remember", f"remembering {len(documents)} documents"):
+            results = _remembered(store, documents)
+        self.not_stored += sum(result.status != remember.STORED for result in results)
+        with self._step("index", "making their vectors"):
+            encoder = encoding.embedder()
+            if encoder is None:
+                raise MemError("the encoder cannot be used", hint="`git mem doctor` says why")
+            store.with_cache(lambda cache: model_vectors.fill(cache, encoder))
+        with self._step("recall", f"asking {len(questions)} questions"):
+            queries = [(question.id, question.text) for question in questions]
+            answers = recall.batch(store, queries, Filter(), limit=scores.DEPTH)
+        for id, hits in answers:
+            self.ranked[id] = [documents[int(hit["source"].split()[1])].id for hit in hits]
 
-    def _file(self, name: str, rows: list[dict[str, str]]) -> str:
-        return self.box.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-
-    def _run(self, repo: str, *argv: str, allowed: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
+    @contextmanager
+    def _step(self, name: str, what: str) -> Iterator[None]:
+        self.tell(what)
         start = time.perf_counter()
-        out = self.box.mem(repo, *argv, "--json", allowed=allowed)
-        self.seconds[argv[0]] += time.perf_counter() - start
-        return [json.loads(line) for line in out.split("\n") if line]
+        yield
+        self.seconds[name] += time.perf_counter() - start
 
 
-def _document(documents: list[Text], hit: dict[str, Any]) -> str:
-    return documents[int(hit["source"].split()[1])].id
+def _remembered(store: Store, documents: list[Text]) -> list[remember.Result]:
+    # Numbers for ids: a source is cleaned, and an id may be any text.
+    drafts = [
+        {"body": d.text or d.title, "title": d.title, "source": f"document {i}"}
+        for i, d in enumerate(documents)
+    ]
+    known = remember.Known(store)
+    results: list[remember.Result] = []
+    try:
+        for first in range(0, len(drafts), _BLOCK):
+            results += remember.remember(store, drafts[first : first + _BLOCK], known=known)
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.cancel()
+    return results
+
+
+def _repository(path: str) -> Store:
+    """A new repository with one commit, opened."""
+    Git().run("init", "-q", path)
+    Git(cwd=path).run("commit", "-q", "--allow-empty", "-m", "bench")
+    return open_store(os.environ, path)
+
+
+@contextmanager
+def _away_from_home() -> Iterator[str]:
+    """A directory in which nobody's settings take part: HOME is there, and no variable `GIT_*` is
+    set. It is gone when the block ends, also by Ctrl-C or by SIGTERM, as `timeout` sends it.
+    """
+    before = dict(os.environ)
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="git-mem-bench-", ignore_cleanup_errors=True) as root:
+        for name in before:
+            if name.startswith(("GIT_", "XDG_")):
+                del os.environ[name]
+        for who in ("GIT_AUTHOR", "GIT_COMMITTER"):
+            os.environ.update({f"{who}_NAME": "bench", f"{who}_EMAIL": "bench@localhost"})
+        os.environ.update(HOME=root, GIT_CONFIG_NOSYSTEM="1")
+        try:
+            yield os.path.realpath(root)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+            signal.signal(signal.SIGTERM, handler)

@@ -9,8 +9,6 @@ Promise: nothing is written but the cache that every read brings up to date: no 
 session, nothing counts as shown.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
@@ -45,9 +43,8 @@ def line_of(data: Mapping[str, Any]) -> str:
     title = memory_rows.word(data.get("title")) or ""
     if title.strip():
         return " ".join(title.split())
-    paragraph = next(
-        (p for p in record.clean(str(data.get("body", ""))).split("\n\n") if p.strip()), ""
-    )
+    paragraphs = record.clean(str(data.get("body", ""))).split("\n\n")
+    paragraph = next((p for p in paragraphs if p.strip()), "")
     words = " ".join(paragraph[:_LONGEST].split())
     ends = [at for sign in ".?!" if (at := words.find(sign + " ")) >= 0]
     return words[: min(ends) + 1] if ends else words
@@ -78,17 +75,12 @@ def measure(
 ) -> dict[str, Any]:
     """All figures; those that nothing can be said about are None."""
     start = time.perf_counter()
-    (memories, encoded, questions), _ = store.with_cache(
-        lambda cache: (
-            Filter().count(cache),
-            _encoded(store, cache),
-            _questions(store, cache, sample or SAMPLE, seed),
-        )
-    )
+    memories, _ = store.with_cache(Filter().count)
+    encoded, _ = store.with_cache(lambda cache: _encoded(store, cache))
+    questions, _ = store.with_cache(lambda cache: _questions(store, cache, sample or SAMPLE, seed))
     tell(f"asking {len(questions)} questions made of {memories} memories")
-    answers = recall.batch(
-        store, list(questions.items()), Filter(), limit=scores.DEPTH, vectors=vectors
-    )
+    pairs = list(questions.items())
+    answers = recall.batch(store, pairs, Filter(), limit=scores.DEPTH, vectors=vectors)
     asked = [Asked(id, questions[id], _rank(id, hits)) for id, hits in answers]
     prompts = everyday.PROMPTS
     tell(f"asking {len(prompts)} everyday prompts, as the prompt hook would")

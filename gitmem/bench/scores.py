@@ -6,8 +6,6 @@ Intervals hold 95 of 100: for means by bootstrap over the questions (Efron 1979;
 fixed seed), for shares by Wilson's score (1927), since no resample of 0 in 60 is ever 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import log2, sqrt
 from random import Random
@@ -65,16 +63,10 @@ def share(hits: int, n: int) -> Estimate:
     found, z = hits / n, _Z**2 / n
     middle = (found + z / 2) / (1 + z)
     half = sqrt(found * (1 - found) * z + z**2 / 4) / (1 + z)
-    return Estimate(
-        found, min(found, max(0.0, middle - half)), max(found, min(1.0, middle + half)), n
-    )
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return Estimate(found, min(found, low), max(found, high), n)
 
 
 def public(figure: Estimate) -> dict[str, float | int]:
     """The figure as JSON has it."""
-    return {
-        "mean": round(figure.mean, 4),
-        "low": round(figure.low, 4),
-        "high": round(figure.high, 4),
-        "n": figure.n,
-    }
+    return {name: round(value, 4) for name, value in figure._asdict().items()}

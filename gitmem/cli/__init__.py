@@ -4,27 +4,21 @@ Owns typer. Promise: `--help` loads neither numpy nor pygit2, every command
 that prints data has `--json`, wrong words exit 2 with one line.
 """
 
-from __future__ import annotations
-
 import os
 
 import typer
 
-from .common import check_arguments, print_error
+from .common import check_arguments, refused
 
 app = typer.Typer(
     name="git-mem",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help=(
-        "Memory for coding agents and the people beside them, kept in the repository's own git"
-        " notes."
-    ),
-    epilog=(
-        "Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
-        " --help` or docs/."
-    ),
+    help="Memory for coding agents and the people beside them, kept in the repository's own git"
+    " notes.",
+    epilog="Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
+    " --help` or docs/.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -51,15 +45,13 @@ _COMMANDS = {
     "setup": ("init", "install", "uninstall"),
     "read": ("recall", "search", "list", "show"),
     "timeline": ("log", "why", "blame", "diff", "bisect", "check"),
-    "context": ("context",),
-    "hook": ("hook",),
+    "agents": ("context", "hook", "receipts"),
     "sync": ("sync", "push", "pull"),
-    "trust": ("verify", "sign"),
-    "write": ("remember", "edit", "supersede", "forget", "share"),
+    "write": ("remember", "edit", "supersede", "forget", "share", "sign"),
+    "verify": ("verify",),
     "reanchor": ("reanchor",),
     "capture": ("capture",),
     "purge": ("purge",),
-    "receipts": ("receipts",),
     "graph": ("graph",),
     "review": ("review",),
     "consolidate": ("consolidate",),
@@ -72,9 +64,7 @@ _COMMANDS = {
 
 
 def load(word: str = "") -> typer.Typer:
-    """The app with the commands of the module that has `word`, or with all of them (help,
-    completion, typing errors).
-    """
+    """The app with the commands of the module that has `word`, or with all commands."""
     from importlib import import_module
 
     modules = [module for module, words in _COMMANDS.items() if word in words] or list(_COMMANDS)
@@ -106,11 +96,8 @@ def run(argv: list[str]) -> int:
             typer.echo(e.format_message())  # type: ignore[attr-defined]
             return 2
         message = e.format_message().rstrip(".")  # type: ignore[attr-defined]
-        print_error(
-            "error",
-            message[:1].lower() + message[1:],
-            "`git mem --help` lists the commands, `git mem COMMAND --help` their options",
-        )
+        hint = "`git mem --help` lists the commands, `git mem COMMAND --help` their options"
+        refused(message[:1].lower() + message[1:], hint)
         return 2
     except typer.Exit as e:
         return e.exit_code

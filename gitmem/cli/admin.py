@@ -1,18 +1,16 @@
 """Commands about the store itself: status, index, stats, doctor, config."""
 
-from __future__ import annotations
-
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
-
-import typer
 
 from .. import doctor, render, setup
 from ..agents import audit
 from ..anchors import anchor_state_update
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
+from ..core.plural import many
 from ..engine import cache as cache_file
 from ..engine import encoding, model_vectors
 from ..engine.cache import Cache
@@ -23,9 +21,9 @@ from ..hooks import githooks
 from ..memory import listing, proposals
 from ..models import llamavec
 from ..store import Store
-from . import app
-from .common import chosen_vectors, opened, write, write_json
-from .options import Json, flag
+from . import app, load
+from .common import answer, chosen_vectors, opened, values, write_json
+from .options import Json, argument, flag
 
 
 @app.command("status")
@@ -33,14 +31,12 @@ def status_command(*, as_json: Json) -> int:
     """Say what is stored, where, and whether the cache is up to date."""
     with opened(needs_enabled=False) as store:
         facts, hooks = _status(store), githooks.survey(store)
-        facts.update(
-            hooks=hooks.on, missing_settings=[f"{k} = {v}" for k, v, _ in setup.missing(store)]
-        )
-        if as_json:
-            write_json(facts)
-        else:
-            _say_status(store, facts, hooks.problems)
-        return 0
+        missing = [f"{key} = {value}" for key, value, _ in setup.missing(store)]
+        facts.update(hooks=hooks.on, missing_settings=missing)
+        if not as_json:
+            _say_pairs(facts)
+        remarks = _remarks(store, facts, hooks.problems)
+        return answer(facts, remarks, as_json)
 
 
 def _status(store: Store) -> dict[str, Any]:
@@ -66,7 +62,7 @@ def _status(store: Store) -> dict[str, Any]:
     }
 
 
-def _say_status(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]]) -> None:
+def _say_pairs(facts: dict[str, Any]) -> None:
     memories = (
         f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
         f" {facts['superseded']} superseded, {facts['forgotten']} forgotten"
@@ -78,42 +74,36 @@ def _say_status(store: Store, facts: dict[str, Any], problems: list[tuple[str, s
         size = os.path.getsize(facts["cache"]) / 1e6
         cache = f"{size:.1f} MB, up to date, {facts['without_vectors']} without a vector{model}"
     refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items())
-    hooks = ", ".join(facts["hooks"])
-    render.pairs(
-        [
-            ("repository", facts["repository"]),
-            ("memories", memories),
-            ("git hooks", hooks or "off; `git mem install git` turns them on"),
-            ("refs", refs or "none yet"),
-            ("cache", cache),
-        ]
-    )
+    hooks = ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
+    render.pairs([("repository", facts["repository"]), ("memories", memories)])
+    render.pairs([("git hooks", hooks), ("refs", refs or "none yet"), ("cache", cache)])
+
+
+def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]]) -> Iterator[str]:
     for scope, notes in store.sources:
         if facts[scope] and notes.ref not in facts["refs"]:
-            write(
+            yield (
                 f"warning: '{notes.ref}' is gone, the cache still has {facts[scope]} of its"
                 " memories; `git mem doctor` says more"
             )
     if not facts["enabled"]:
-        write(f"switched off by {store.settings.origins['enabled']}")
+        yield f"switched off by {store.settings.origins['enabled']}"
     if problems:
-        write("; ".join(problems[0]))
+        yield "; ".join(problems[0])
     counts = [(facts["suggestions"], "suggestion"), (facts["proposals"], "proposal")]
     total = sum(n for n, _ in counts)
     if total:
-        named = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
-        write(f"{named} wait{'s' * (total == 1)} for you: git mem review")
+        named = " and ".join(many(n, noun) for n, noun in counts if n)
+        yield f"{named} wait{'s' * (total == 1)} for you: git mem review"
     for name in facts["waiting"]:
-        write(f"fetched but not united yet: {name}")
-        write("  git mem sync   unites it with yours")
+        yield f"fetched but not united yet: {name}"
+        yield "  git mem sync   unites it with yours"
     if facts["missing_settings"]:
-        write("not set up: memories do not follow rewrites yet; run `git mem init`")
+        yield "not set up: memories do not follow rewrites yet; run `git mem init`"
 
 
 def _without_better(store: Store) -> int | None:
-    """Memories without a vector of the encoder, or of the embedding model that was chosen instead;
-    None where both are off. Starts no model: the newest space is its own.
-    """
+    """Memories without a better vector; None where none is wanted. Starts no model."""
     from ..models import chosen, registry
 
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
@@ -130,14 +120,10 @@ def index_command(
     *,
     all: bool = flag(
         "--all",
-        help=(
-            "Also make the encoder's vectors that are missing (or those of the model that `git mem"
-            " model use NAME --embed` chose); goes on where it was broken off."
-        ),
+        "Also make the encoder's vectors that are missing (or those of the model that `git mem"
+        " model use NAME --embed` chose); goes on where it was broken off.",
     ),
-    rebuild: bool = flag(
-        "--rebuild", help="Build the cache anew from the whole history of the notes."
-    ),
+    rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
     as_json: Json,
 ) -> int:
     """Bring the cache up to date (every recall does it too)."""
@@ -162,25 +148,19 @@ def index_command(
         anchor_state_update.update(store)
         made = _better_vectors(store) if all else None
         seconds = time.perf_counter() - start
-        if as_json:
-            facts = {"memories": memories, "lines_read": read, "space": space}
-            write_json({**facts, "seconds": round(seconds, 3), **(made or {})})
-            return 0
-        write(f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)")
+        facts = {"memories": memories, "lines_read": read, "space": space}
+        facts.update(seconds=round(seconds, 3), **(made or {}))
+        lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
         if made:
-            write(
-                f"{made['made']} vectors made in the space {made['better']}, {made['missing']}"
-                " missing"
-            )
+            new = f"{made['made']} vectors made in the space {made['better']}"
+            lines.append(f"{new}, {made['missing']} missing")
         elif all:
-            write("the encoder is off: `git config mem.encoder true` turns it on")
-        return 0
+            lines.append("the encoder is off: `git config mem.encoder true` turns it on")
+        return answer(facts, lines, as_json)
 
 
 def _better_vectors(store: Store) -> dict[str, Any] | None:
-    """Makes what is missing of the encoder's vectors, or of the chosen model's; None where both are
-    off.
-    """
+    """Makes missing vectors of the encoder or the chosen model; None where both are off."""
     with chosen_vectors(store) as chosen:
         if not chosen and not store.settings.flag("encoder"):
             return None
@@ -193,13 +173,9 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
         space = vectors.space
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
         with render.progress("embedding", total=left or None) as advance:
-            made = store.with_cache(
-                lambda cache: (
-                    model_vectors.fill(cache, vectors, advance),
-                    model_vectors.missing(cache, space),
-                )
-            )[0]
-    return {"made": made[0], "missing": made[1], "better": space}
+            made = store.with_cache(lambda cache: model_vectors.fill(cache, vectors, advance))[0]
+        left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
+    return {"made": made, "missing": left, "better": space}
 
 
 @app.command("stats")
@@ -228,9 +204,7 @@ def stats_command(*, as_json: Json) -> int:
 @app.command("doctor")
 def doctor_command(
     *,
-    repair: bool = flag(
-        "--repair", "--fix", help="Mend what needs no decision of yours; then look again."
-    ),
+    repair: bool = flag("--repair --fix", "Mend what needs no decision of yours; then look again."),
     as_json: Json,
 ) -> int:
     """Look for everything that could be wrong.
@@ -242,35 +216,30 @@ def doctor_command(
         done = doctor.repair(findings) if repair else []
         if done:
             findings = doctor.examine(store)
-        if as_json:
-            write_json(
-                [
-                    {"level": f.level, "text": f.text, "hint": f.hint, "repairable": bool(f.repair)}
-                    for f in findings
-                ]
-            )
-        else:
-            for line in done:
-                write(f"mended: {line}")
-            for f in findings:
-                write(f"{f.level + ':':<6}{render.safe(f.text)}")
-                if f.hint:
-                    write(f"      {f.hint}")
-        return 1 if any(f.level == doctor.BAD for f in findings) else 0
+        value = [
+            {**values(f, "level", "text", "hint"), "repairable": bool(f.repair)} for f in findings
+        ]
+        lines = [f"mended: {line}" for line in done]
+        for f in findings:
+            lines.append(f"{f.level + ':':<6}{f.text}")
+            if f.hint:
+                lines.append(f"      {f.hint}")
+        return answer(
+            value, lines, as_json, 1 if any(f.level == doctor.BAD for f in findings) else 0
+        )
 
 
 @app.command("config")
 def config_command(
-    name: str = typer.Argument(None, help="A setting; without it, all are listed."),
-    value: str = typer.Argument(None, help="The new value ('' removes it)."),
+    name: str = argument("", "A setting; without it, all are listed.", None),
+    value: str = argument("", "The new value ('' removes it).", None),
     *,
     as_json: Json,
 ) -> int:
     """Show or change settings (the same as `git config mem.NAME`)."""
     with opened(needs_enabled=False) as store:
         if name is None:
-            _list_settings(store, as_json)
-            return 0
+            return _list_settings(store, as_json)
         wanted = name.removeprefix("mem.").lower()
         short = next((n for n in settings.SETTINGS if n.lower() == wanted), "")
         if not short:
@@ -278,11 +247,9 @@ def config_command(
             raise UsageError(f"no setting '{name}'", hint=f"there are {known}")
         key = "mem." + short
         if value is None:
-            if as_json:
-                write_json({"name": key, "value": store.settings[short]})
-            else:
-                write(store.settings[short])
-        elif value == "":
+            found = store.settings[short]
+            return answer({"name": key, "value": found}, [found], as_json)
+        if value == "":
             store.repo.git.run("config", "--local", "--unset-all", key, ok=(0, 5))
         else:
             value = settings.check(short, settings.SETTINGS[short][0], value)
@@ -290,7 +257,7 @@ def config_command(
         return 0
 
 
-def _list_settings(store: Store, as_json: bool) -> None:
+def _list_settings(store: Store, as_json: bool) -> int:
     rows = [
         {
             "name": "mem." + name,
@@ -300,16 +267,11 @@ def _list_settings(store: Store, as_json: bool) -> None:
         }
         for name, setting in settings.SETTINGS.items()
     ]
-    if as_json:
-        write_json(rows)
-        return
-    for row in rows:
-        write(f"{row['name']} = {row['value']}  ({row['from']}; {row['meaning']})")
+    lines = [f"{r['name']} = {r['value']}  ({r['from']}; {r['meaning']})" for r in rows]
+    return answer(rows, lines, as_json)
 
 
 @app.command("help", hidden=True)
 def help_command() -> int:
     """The same as --help."""
-    from . import load
-
     return load()(["--help"], prog_name="git mem", standalone_mode=False) or 0

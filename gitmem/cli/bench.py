@@ -1,50 +1,36 @@
 """The command that measures how well memories are found, on judged data or on the user's own."""
 
-from __future__ import annotations
-
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
-from .. import render
 from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
 from ..core.errors import MemError
 from . import app
-from .common import chosen_vectors, opened, warn, write, write_json
-from .options import Json, text
+from .common import answer, chosen_vectors, opened, warn, write_file
+from .options import Json, argument, number, text
 
-_NAMES = {
-    "ndcg@10": "nDCG@10",
-    "recall@5": "recall@5",
-    "recall@10": "recall@10",
-    "mrr@10": "MRR@10",
-}
 _SHOWN = 5  # everyday prompts that are named; --json names all
 
 
 @app.command("bench")
 def bench_command(
-    folder: str = typer.Argument(
+    folder: str = argument(
+        "[FOLDER]",
+        "A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
         "",
-        metavar="[FOLDER]",
-        help="A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
     ),
     *,
-    save: str = text(
-        "--plot", metavar="FILE", help="Write a picture of the figures there, as SVG."
+    save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
+    sample: int = number(
+        "--sample N",
+        "Ask at most so many questions (default: all of a folder, 200 of your own memories).",
     ),
-    sample: int = typer.Option(
-        None,
-        "--sample",
-        metavar="N",
-        min=1,
-        show_default=False,
-        help="Ask at most so many questions (default: all of a folder, 200 of your own memories).",
-    ),
-    seed: int = typer.Option(0, "--seed", metavar="S", help="Chooses these questions."),
+    seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
     as_json: Json,
 ) -> int:
     """Measure how well memories are found.
@@ -55,8 +41,11 @@ def bench_command(
     if save and not os.path.isdir(os.path.dirname(os.path.abspath(save))):
         raise MemError(f"cannot write '{save}': no such directory")
     if folder:
-        found = beir.measure(os.environ, folder, sample, seed, warn)
-        rows = [(_NAMES[name], figure) for name, figure in found["metrics"].items()]
+        found = beir.measure(folder, sample, seed, warn)
+        rows = [
+            (name.replace("ndcg", "nDCG").replace("mrr", "MRR"), figure)
+            for name, figure in found["metrics"].items()
+        ]
         counted = f"{found['documents']} documents, {found['questions']} questions"
         title = f"{pathlib.Path(folder).resolve().name}: {counted}"
     else:
@@ -73,43 +62,38 @@ def bench_command(
         counted = f"{items['questions']} questions, {prompts['prompts']} everyday prompts"
         title = f"{found['memories']} memories, {counted}"
     if save:
-        _save(
-            save,
-            bar_chart.bars([(name, f.mean, f.low, f.high) for name, f in rows], title),
-        )
-    if as_json:
-        write_json(_public(found))
-        return 0
-    write(title)
-    render.table(("", "value", "95 % interval", "n"), [_row(name, figure) for name, figure in rows])
-    for line in _remarks_folder(found) if folder else _remarks_own(found):
-        write(line)
-    return 0
+        bars = [(name, f.mean, f.low, f.high) for name, f in rows]
+        write_file(save, [bar_chart.bars(bars, title)])
+    remarks = _remarks_folder(found) if folder else _remarks_own(found)
+    return answer(_public(found), [title, *_table(rows), *remarks], as_json)
 
 
-def _row(name: str, f: Estimate) -> tuple[str, ...]:
-    return name, f"{f.mean:.3f}", f"{f.low:.3f} to {f.high:.3f}", str(f.n)
+def _table(rows: list[tuple[str, Estimate]]) -> Iterator[str]:
+    yield f"{'':<30}  value   95 % interval     n"
+    for name, f in rows:
+        yield f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}"
 
 
-def _remarks_folder(found: dict[str, Any]) -> list[str]:
-    out = [f"{name.replace('_', ' ')}: {n}" for name, n in found["omitted"].items() if n]
+def _remarks_folder(found: dict[str, Any]) -> Iterator[str]:
+    for name, n in found["omitted"].items():
+        if n:
+            yield f"{name.replace('_', ' ')}: {n}"
     took = ", ".join(f"{name} {seconds:.1f}" for name, seconds in found["seconds"].items())
-    return [*out, f"{sum(found['seconds'].values()):.1f} s: {took}"]
+    yield f"{sum(found['seconds'].values()):.1f} s: {took}"
 
 
-def _remarks_own(found: dict[str, Any]) -> list[str]:
-    out = []
+def _remarks_own(found: dict[str, Any]) -> Iterator[str]:
     memories, encoded = found["memories"], found["with_encoder_vector"]
     if not found["known_items"]["questions"]:
-        out.append(f"no title or first sentence has {known_item.FEWEST} content words to ask with")
+        yield f"no title or first sentence has {known_item.FEWEST} content words to ask with"
     if encoded is None:
-        out.append("the encoder is off: `git config mem.encoder true` turns it on")
+        yield "the encoder is off: `git config mem.encoder true` turns it on"
     else:
         hint = "; `git mem index --all` makes the others" if encoded < memories else ""
-        out.append(f"{encoded} of {memories} memories have the encoder's vector{hint}")
+        yield f"{encoded} of {memories} memories have the encoder's vector{hint}"
     for prompt in found["everyday"]["told_prompts"][:_SHOWN]:
-        out.append(f"told something: {' '.join(prompt.split())[:60]}")
-    return [*out, f"{found['seconds']:.1f} s"]
+        yield f"told something: {' '.join(prompt.split())[:60]}"
+    yield f"{found['seconds']:.1f} s"
 
 
 def _public(found: Any) -> Any:
@@ -119,11 +103,3 @@ def _public(found: Any) -> Any:
     if isinstance(found, dict):
         return {name: _public(value) for name, value in found.items()}
     return found
-
-
-def _save(name: str, picture: str) -> None:
-    try:
-        with open(name, "w", encoding="utf-8") as f:
-            f.write(picture)
-    except OSError as e:
-        raise MemError(f"cannot write '{name}': {e.strerror}") from e

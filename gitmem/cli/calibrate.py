@@ -1,27 +1,25 @@
 """The command that fits capture's confidences to what the user accepted and rejected."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from typing import Any
-
-import typer
 
 from ..capture import calibrate, pipeline, reliability_diagram
 from ..capture.calibrate import Report
 from ..capture.reliability_diagram import Pair
+from ..core.plural import many
 from . import app
-from .common import opened, write, write_json
+from .common import answer, opened
+from .options import Json, flag
+
+_Thresholds = tuple[float, float]  # from which confidence on a turn is AUTO, and SUGGEST
 
 
 @app.command("calibrate")
 def calibrate_command(
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Change nothing, only say what would change."
-    ),
-    reset: bool = typer.Option(
-        False, "--reset", help="Go back to the calibration that came with git mem."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    dry_run: bool = flag("--dry-run", "Change nothing, only say what would change."),
+    reset: bool = flag("--reset", "Go back to the calibration that came with git mem."),
+    *,
+    as_json: Json,
 ) -> int:
     """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code
     1 where nothing changed.
@@ -31,22 +29,18 @@ def calibrate_command(
     with opened() as store:
         if reset:
             changed = not dry_run and calibrate.reset(store)
-            if as_json:
-                write_json({"status": "reset" if changed else "unchanged"})
-            elif changed:
-                write("back to the packaged calibration")
+            if changed:
+                said, line = "reset", "back to the packaged calibration"
             else:
-                write("the packaged calibration is in force")
-            return 0 if changed else 1
+                said, line = "unchanged", "the packaged calibration is in force"
+            return answer({"status": said}, [line], as_json, 0 if changed else 1)
         report = calibrate.calibrate(store, write=not dry_run)
-        if as_json:
-            write_json(_as_json(report, pipeline.thresholds(store), dry_run))
-        else:
-            _print(report, pipeline.thresholds(store), dry_run)
-        return 0 if report.better else 1
+        tiers = pipeline.thresholds(store)
+        facts = _facts(report, tiers, dry_run)
+        return answer(facts, _lines(report, tiers, dry_run), as_json, 0 if report.better else 1)
 
 
-def _tiers(pairs: list[Pair], thresholds: tuple[float, float]) -> dict[str, dict[str, Any]]:
+def _tiers(pairs: list[Pair], thresholds: _Thresholds) -> dict[str, dict[str, Any]]:
     """For each tier: how many suggestions, and the share that was accepted."""
     auto, suggest = thresholds
     out = {}
@@ -57,26 +51,18 @@ def _tiers(pairs: list[Pair], thresholds: tuple[float, float]) -> dict[str, dict
     return out
 
 
-def _figures(pairs: list[Pair], thresholds: tuple[float, float]) -> dict[str, Any]:
-    bins = [
-        {
-            "low": b.low,
-            "high": b.high,
-            "count": b.n,
-            "confidence": b.confidence,
-            "accepted": b.right,
-        }
-        for b in reliability_diagram.bins(pairs)
-    ]
+def _figures(pairs: list[Pair], thresholds: _Thresholds) -> dict[str, Any]:
+    names = ("low", "high", "count", "confidence", "accepted")
+    bins = [[round(value, 4) for value in b] for b in reliability_diagram.bins(pairs)]
     return {
         "ece": round(reliability_diagram.error(pairs), 4),
         "log_loss": round(calibrate.loss(pairs), 4),
         "tiers": _tiers(pairs, thresholds),
-        "bins": [{name: round(value, 4) for name, value in b.items()} for b in bins],
+        "bins": [dict(zip(names, b, strict=True)) for b in bins],
     }
 
 
-def _as_json(report: Report, thresholds: tuple[float, float], dry: bool) -> dict[str, Any]:
+def _facts(report: Report, thresholds: _Thresholds, dry: bool) -> dict[str, Any]:
     return {
         "status": "changed" if report.better and not dry else "unchanged",
         "better": report.better,
@@ -91,35 +77,34 @@ def _as_json(report: Report, thresholds: tuple[float, float], dry: bool) -> dict
     }
 
 
-def _print(report: Report, thresholds: tuple[float, float], dry: bool) -> None:
-    decided, accepted = len(report.before), sum(kept for _, kept in report.before)
-    write(
-        f"{decided} suggestion{'s' * (decided != 1)} decided, {accepted} accepted;"
-        f" {report.stored} memor{'y' if report.stored == 1 else 'ies'} stored unasked,"
+def _lines(report: Report, thresholds: _Thresholds, dry: bool) -> Iterator[str]:
+    before, after = report.before, report.after
+    yield (
+        f"{many(len(before), 'suggestion')} decided, {sum(kept for _, kept in before)} accepted;"
+        f" {many(report.stored, 'memory')} stored unasked,"
         f" {report.forgotten} of them forgotten since"
     )
-    if report.before:
-        write()
-        for line in reliability_diagram.text(report.after if report.better else report.before):
-            write(line)
-        write()
-        write(_summary("before", report.before, thresholds))
+    if before:
+        yield ""
+        yield from reliability_diagram.text(after if report.better else before)
+        yield ""
+        yield _summary("before", before, thresholds)
     if not report.better:
-        write(f"nothing changed: {report.reason}")
+        yield f"nothing changed: {report.reason}"
         return
-    write(_summary("after", report.after, thresholds))
-    write(f"new numbers: {report.reason}")
+    yield _summary("after", after, thresholds)
+    yield f"new numbers: {report.reason}"
     suggest = thresholds[1]
-    fewer = sum(p >= suggest for p, _ in report.before) - sum(p >= suggest for p, _ in report.after)
+    fewer = sum(p >= suggest for p, _ in before) - sum(p >= suggest for p, _ in after)
     if fewer > 0:
-        write(f"of these, {fewer} would no longer have been suggested")
+        yield f"of these, {fewer} would no longer have been suggested"
     if dry:
-        write("nothing was changed; without --dry-run the new numbers would be in force")
+        yield "nothing was changed; without --dry-run the new numbers would be in force"
     else:
-        write("the new numbers are in force; `git mem calibrate --reset` goes back")
+        yield "the new numbers are in force; `git mem calibrate --reset` goes back"
 
 
-def _summary(name: str, pairs: list[Pair], thresholds: tuple[float, float]) -> str:
+def _summary(name: str, pairs: list[Pair], thresholds: _Thresholds) -> str:
     tiers = []
     for tier, found in _tiers(pairs, thresholds).items():
         accepted = f" ({found['precision']:.2f} accepted)" if found["count"] else ""

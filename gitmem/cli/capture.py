@@ -2,11 +2,7 @@
 hooks left for the worker.
 """
 
-from __future__ import annotations
-
-import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -20,26 +16,24 @@ from ..hooks import spool, worker_log
 from ..models import registry, usable
 from ..store import Store
 from . import app
-from .common import opened, print_error, read_file, warn, write, write_json
+from .common import answer, json_lines, opened, refused, warn, write, write_json
+from .options import flag
 
 
 @app.command("capture")
 def capture_command(
-    now: bool = typer.Option(
-        False,
-        "--now",
-        help="Work off what hooks have left and new commits, and wait for the end of it.",
+    now: bool = flag(
+        "--now", "Work off what hooks have left and new commits, and wait for the end of it."
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Judge and print; store nothing."),
+    dry_run: bool = flag("--dry-run", "Judge and print; store nothing."),
     jsonl: str = typer.Option(
         "",
-        "--jsonl",
         metavar="FILE",
         help="Turns, one JSON object a line: id, role, text; `-` reads standard input.",
         show_default=False,
     ),
-    as_json: bool = typer.Option(
-        False, "--json", help="One JSON object a line: id, keep, type, confidence, tier, stage."
+    as_json: bool = flag(
+        "--json", "One JSON object a line: id, keep, type, confidence, tier, stage."
     ),
 ) -> int:
     """Judge what is worth remembering."""
@@ -51,10 +45,8 @@ def capture_command(
     if not (dry_run and jsonl):
         raise UsageError(
             "nothing to judge",
-            hint=(
-                "`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem"
-                " capture --now` works off what hooks have left"
-            ),
+            hint="`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem"
+            " capture --now` works off what hooks have left",
         )
     with opened() as store, worker_tasks.Model(store, os.environ) as model:
         return _judge(store, jsonl, model, as_json)
@@ -64,30 +56,21 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
     auto, suggest = pipeline.thresholds(store)
     model = calibrate.model(store)
     bad = 0
-    for number, turn in _turns(jsonl):
+    for number, value in json_lines(jsonl):
+        turn = _turn(value)
         if isinstance(turn, str):
             bad += 1
-            print_error("error", f"line {number}: {turn}")
+            refused(f"line {number}: {turn}")
             continue
         said = classify.judge(
             turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model
         )
-        if said.keep and redact.check({"body": turn["text"]}):
-            said = said._replace(
-                keep=False, tier=classify.SKIP, stage="rules"
-            )  # whatever it says, a secret is not kept
+        if said.keep and redact.check({"body": turn["text"]}):  # a secret is not kept
+            said = said._replace(keep=False, tier=classify.SKIP, stage="rules")
         if as_json:
-            write_json(
-                {
-                    "id": turn["id"],
-                    "keep": said.keep,
-                    "type": said.type,
-                    "confidence": round(said.confidence, 4),
-                    "tier": said.tier,
-                    "stage": said.stage,
-                    **({"degraded": True} if asked.problem else {}),
-                }
-            )
+            facts = {"id": turn["id"], "keep": said.keep, "type": said.type, "tier": said.tier}
+            facts.update(confidence=round(said.confidence, 4), stage=said.stage)
+            write_json({**facts, **({"degraded": True} if asked.problem else {})})
         else:
             write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
     if asked.problem:
@@ -102,9 +85,8 @@ def _now(store: Store, as_json: bool) -> int:
     log = worker_log.lines(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
-    kept, suggested = (
-        sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True)
-    )
+    after = store.with_cache(_captured)[0]
+    kept, suggested = (sorted(new - old) for new, old in zip(after, before, strict=True))
     failed = [line.split(" ", 1)[-1] for line in _added(log, worker_log.lines(mem_dir))]
     if not failed and spool.unfinished(mem_dir):
         raise MemError(
@@ -112,32 +94,24 @@ def _now(store: Store, as_json: bool) -> int:
             hint="`git mem capture --now` tries it again",
         )
     for line in failed:
-        print_error(
-            "error",
-            line if "given up" in line else f"{line} (what it was about waits for the next run)",
-        )
+        waits = "" if "given up" in line else " (what it was about waits for the next run)"
+        refused(f"{line}{waits}")
     model = usable.state(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
     if model.problem:
         warn(f"warning: {model.problem}; rules alone judge")
-    if as_json:
-        write_json(
-            {
-                "kept": kept,
-                "suggested": suggested,
-                "capture": store.settings["capture"],
-                "failed": failed,
-                "degraded": bool(model.problem),
-                "degraded_reason": model.problem,
-            }
-        )
-        return 1 if failed else 0
-    write(
-        f"{len(kept)} kept in private notes, {len(suggested)} suggested"
-        + ("; `git mem review` shows them" if suggested else "")
-    )
+    facts = {
+        "kept": kept,
+        "suggested": suggested,
+        "capture": store.settings["capture"],
+        "failed": failed,
+        "degraded": bool(model.problem),
+        "degraded_reason": model.problem,
+    }
+    review = "; `git mem review` shows them" if suggested else ""
+    lines = [f"{len(kept)} kept in private notes, {len(suggested)} suggested{review}"]
     if store.settings["capture"] == "false":
-        write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
-    return 1 if failed else 0
+        lines.append("mem.capture is off; `git mem config capture commits` or `all` turns it on")
+    return answer(facts, lines, as_json, 1 if failed else 0)
 
 
 def _added(before: list[str], log: list[str]) -> list[str]:
@@ -157,20 +131,10 @@ def _captured(cache: Cache) -> tuple[set[str], set[str]]:
     return {id for (id,) in kept}, set(suggestions.stored(cache))
 
 
-def _turns(source: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(number of the line, the turn or what is wrong with it); empty lines are none."""
-    for number, line in enumerate(read_file(source).split("\n"), 1):
-        if line.strip():
-            yield number, _turn(line)
-
-
-def _turn(line: str) -> dict[str, Any] | str:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return "not JSON"
-    if not isinstance(value, dict):
-        return "not an object"
+def _turn(value: dict[str, Any] | str) -> dict[str, Any] | str:
+    """A turn, or what is wrong with it."""
+    if isinstance(value, str):
+        return value
     id, role, text = value.get("id", ""), value.get("role", "user"), value.get("text")
     if not isinstance(text, str):
         return "'text' is not a text"

@@ -3,26 +3,22 @@
 Only the doors (this package) read argv, the environment and stdin, or print.
 """
 
-from __future__ import annotations
-
+import datetime
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
 from ..hooks import spool
-from ..render import safe
+from ..render import is_terminal, safe
 from ..store import Store, open_store
-
-if TYPE_CHECKING:
-    from ..memory.memories import Found
 
 
 def warn(line: str) -> None:
@@ -61,21 +57,17 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
         return
     from ..models import chosen, llamavec, registry
 
-    choice = chosen.choice(registry.EMBEDDING, setting, os.environ)
-    if not choice.path:
-        if choice.reason:
-            store.reduced = choice.reason
-            warn(f"warning: {choice.reason}; using the packaged table")
-        yield None
-        return
-    try:
-        vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
-    except llamavec.NoVectors as e:
-        store.reduced = e.message
-        warn(f"warning: {e.message}; using the packaged table")
-        yield None
-        return
-    with vectors:
+    choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
+    reason = choice.reason
+    if choice.path:
+        try:
+            vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
+        except llamavec.NoVectors as e:
+            reason = e.message
+    if not vectors and reason:
+        store.reduced = reason
+        warn(f"warning: {reason}; using the packaged table")
+    with vectors or nullcontext():
         yield vectors
 
 
@@ -92,21 +84,27 @@ def write_json(value: Any) -> None:
     sys.stdout.write(json_text(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)) + "\n")
 
 
+def answer(value: Any, lines: Iterable[str], as_json: bool, status: int = 0) -> int:
+    """Prints the value as JSON, or else the lines; returns the exit code."""
+    if as_json:
+        write_json(value)
+    else:
+        for line in lines:
+            write(line)
+    return status
+
+
 def refused(message: str, hint: str = "") -> None:
     """An error that does not stop the rest."""
-    print_error("error", message, hint)
-
-
-def print_error(kind: str, message: str, hint: str = "") -> None:
     sys.stdout.flush()
-    print(f"{kind}: {safe(message)}", file=sys.stderr)
+    print(f"error: {safe(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {safe(hint)}", file=sys.stderr)
 
 
 def read_stdin() -> str:
     """All of stdin as text. Raises MemError where it is none."""
-    return "" if sys.stdin is None else _text(sys.stdin.buffer.read(), "standard input")
+    return _text(sys.stdin.buffer.read(), "standard input")
 
 
 def read_file(name: str) -> str:
@@ -126,19 +124,41 @@ def _text(data: bytes, name: str) -> str:
     return data.decode("utf-8")
 
 
+JsonLine = tuple[int, dict[str, Any] | str]  # its number, its object or what is wrong with it
+
+
+def json_lines(name: str) -> Iterator[JsonLine]:
+    """The lines of a file (`-`: of stdin) that are not blank, read one by one."""
+    try:
+        stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
+    except OSError as e:
+        raise MemError(f"cannot read '{name}': {e.strerror}") from e
+    with stream:
+        for number, raw in enumerate(stream, 1):
+            if not raw.strip():
+                continue
+            if why := record.no_text(raw):
+                yield number, why
+                continue
+            try:
+                value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except (ValueError, RecursionError) as e:
+                yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
+            else:
+                yield number, value if isinstance(value, dict) else "is no JSON object"
+
+
+def write_file(name: str, parts: Iterable[str]) -> None:
+    try:
+        with open(name, "w", encoding="utf-8", newline="\n") as f:
+            f.writelines(parts)
+    except OSError as e:
+        raise MemError(f"cannot write '{name}': {e.strerror}") from e
+
+
 # Words after which a path stands, and commands whose own words are paths: a file may have any name.
-_PATH_OPTIONS = (
-    "--path",
-    "--paths",
-    "--jsonl",
-    "--batch",
-    "--map",
-    "--output",
-    "-o",
-    "--report",
-    "--from",
-    "--plot",
-)
+_PATH_WORDS = "--path --paths --jsonl --batch --map --output -o --report --from --plot"
+_PATH_OPTIONS = _PATH_WORDS.split()
 _PATH_COMMANDS = ("why", "blame", "import", "model", "log", "bench")
 _FLAGS = ("--json", "--all", "--dry-run", "--")  # a word behind one of them is no value of it
 
@@ -148,21 +168,14 @@ def check_arguments(argv: list[str]) -> None:
     for before, word in zip(["", *argv], argv, strict=False):
         option = word.partition("=")[0] if word.startswith("-") else before
         operand = argv[0] in _PATH_COMMANDS and (option in _FLAGS or not option.startswith("-"))
-        if (
-            not operand
-            and option not in _PATH_OPTIONS
-            and (why := record.no_text(os.fsencode(word)))
-        ):
+        path = operand or option in _PATH_OPTIONS
+        if not path and (why := record.no_text(os.fsencode(word))):
             raise UsageError(f"the argument '{word}' {why}")
-
-
-def many(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def interactive() -> bool:
     """Whether a person is there to ask."""
-    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+    return bool(sys.stdin and sys.stdin.isatty() and is_terminal())
 
 
 def values(item: object, *names: str) -> dict[str, Any]:
@@ -172,13 +185,15 @@ def values(item: object, *names: str) -> dict[str, Any]:
 
 
 def line(question: str) -> str:
-    """One line typed by the user. Raises EOFError at the end of the input."""
+    """One line typed by the user, "" at the end of the input."""
     sys.stdout.write(safe(question))
     sys.stdout.flush()
-    answer = sys.stdin.readline()
-    if not answer:
-        raise EOFError
-    return answer
+    return sys.stdin.readline()
+
+
+def confirmed(question: str) -> bool:
+    """Asks for a yes; anything else is a no."""
+    return line(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def scope_of(private: bool, team: bool) -> str:
@@ -188,12 +203,9 @@ def scope_of(private: bool, team: bool) -> str:
     return "private" if private else "team" if team else ""
 
 
-def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:
-    """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal;
-    None where nothing was given.
-    """
-    given = [text is not None, bool(messages), stdin]
-    if sum(given) > 1:
+def text_from(text: str | None, messages: list[str], stdin: bool) -> str | None:
+    """The text from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal."""
+    if (text is not None) + bool(messages) + stdin > 1:
         raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
     if text is not None:
         return text
@@ -201,7 +213,7 @@ def text_from(text: str | None, messages: list[str], stdin: bool, initial: str =
         return "\n\n".join(messages)
     if stdin:
         return read_stdin()
-    return from_editor(initial) if interactive() else None
+    return from_editor("") if interactive() else None
 
 
 # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
@@ -209,93 +221,45 @@ SCISSORS = "# ------------------------ >8 ------------------------\n"
 
 
 def from_editor(initial: str) -> str:
-    """What the user saves in the editor git would start; everything from the scissors line on is
-    dropped.
-    """
+    """What the user saves in the editor git would start, up to the scissors line."""
     import shlex
     import subprocess
     import tempfile
 
     command = ["git", "var", "GIT_EDITOR"]
-    editor = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    editor = editor or "vi"
-    with tempfile.NamedTemporaryFile(
-        "w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8"
-    ) as f:
-        f.write(
-            initial.rstrip("\n")
-            + "\n"
-            + SCISSORS
-            + "# Write what is worth remembering above. An empty text stores nothing.\n"
-        )
-    try:
-        done = subprocess.run(
-            ["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False
-        )
-        if done.returncode:
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    editor = found or "vi"
+    hint = "# Write what is worth remembering above. An empty text stores nothing.\n"
+    with tempfile.TemporaryDirectory(prefix="git-mem-") as directory:
+        name = os.path.join(directory, "memory.md")
+        write_file(name, [initial.rstrip("\n"), "\n", SCISSORS, hint])
+        argv = ["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], name]
+        if subprocess.run(argv, check=False).returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
-        return read_file(f.name).partition(SCISSORS)[0].strip("\n")
-    finally:
-        os.unlink(f.name)
+        return read_file(name).partition(SCISSORS)[0].strip("\n")
 
 
 def when(store: Store, text: str, option: str) -> str:
     """A time as `git log --since` takes it, in stored form; "" for ""."""
     if not text:
         return ""
-    import datetime
-
-    unreadable = UsageError(
-        f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
-    )
+    hint = "write it like 2026-08-22 or '2 weeks ago'"
+    unreadable = UsageError(f"cannot read '{option} {text}'", hint=hint)
     try:
-        return _iso(datetime.datetime.fromisoformat(text))
+        return _utc(datetime.datetime.fromisoformat(text))
     except OverflowError as e:
         raise unreadable from e
     except ValueError:
         pass
-    answer = store.repo.git.text("rev-parse", f"--since={text}")
-    seconds = answer.rpartition("=")[2]
+    seconds = store.repo.git.text("rev-parse", f"--since={text}").rpartition("=")[2]
     # git takes words that it cannot read for the present moment.
     now = seconds.isdigit() and int(seconds) >= time.time() - 2
     said_so = re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
     if not seconds.isdigit() or (now and not said_so):
         raise unreadable
-    return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
+    return _utc(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 
 
-def _iso(moment: Any) -> str:
-    import datetime
-
-    if moment.tzinfo is None:
-        moment = moment.astimezone()
-    return str(moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-
-
-def each(
-    ids: list[str],
-    change: Callable[[Store, str], Found],
-    status: str,
-    verb: str,
-    as_json: bool,
-    after: Callable[[Store], object] = lambda store: None,
-) -> int:
-    """Applies a change to each memory; one that is refused is named and does not stop the rest.
-
-    `after` follows all of them.
-    """
-    failed = 0
-    with opened() as store:
-        for id in ids:
-            try:
-                found = change(store, id)
-            except MemError as e:
-                refused(e.message, e.hint)
-                failed = 1
-                continue
-            if as_json:
-                write_json({"id": found.memory.id, "status": status})
-            else:
-                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
-        after(store)
-    return failed
+def _utc(moment: datetime.datetime) -> str:
+    """As records have it; a moment without a zone is one of this machine's."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,7 +1,6 @@
 """The command that shows how memories are connected."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -9,32 +8,22 @@ import typer
 from ..core.errors import UsageError
 from ..memory import graph, graphview
 from . import app
-from .common import opened, write, write_json
+from .common import answer, opened
+from .options import argument, flag, number, texts
 
 
 @app.command("graph")
 def graph_command(
-    id: str = typer.Argument("", metavar="[ID]", help="Show the neighbours of this memory."),
-    format: str = typer.Option(
-        "text", "--format", metavar="FORMAT", help="text, dot (for Graphviz) or json."
+    id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
+    format: str = typer.Option("text", metavar="FORMAT", help="text, dot (for Graphviz) or json."),
+    kind: list[str] = texts(
+        "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated."
     ),
-    kind: list[str] = typer.Option(
-        [],
-        "--kind",
-        metavar="KIND",
-        help=f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated.",
+    limit: int = number(
+        "-n --limit",
+        "How many at most: communities (default 10), neighbours (20), or memories drawn (100).",
     ),
-    limit: int = typer.Option(
-        None,
-        "-n",
-        "--limit",
-        min=1,
-        help=(
-            "How many at most: communities (default 10), neighbours (20), or memories drawn (100)."
-        ),
-        show_default=False,
-    ),
-    as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
+    as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show how memories are connected: communities and their central memories, or the neighbours of
     one memory. Exit code 1 where there is none.
@@ -49,56 +38,45 @@ def graph_command(
     with opened() as store:
         if id:
             found = graphview.around(store, id, kinds, limit)
-            nodes = (
-                [{k: found.get(k) for k in ("id", "title", "type")}, *found["neighbours"]]
-                if "title" in found
-                else []
-            )
+            itself = [{name: found.get(name) for name in ("id", "title", "type")}]
+            nodes = [*itself, *found["neighbours"]] if "title" in found else []
             something = bool(found["neighbours"])
         else:
             found = graphview.overview(store, kinds, limit, format != "text")
             nodes = found.get("nodes", [])
             something = bool(nodes or found.get("communities"))
-    if format == "json":
-        write_json(found)
-        return 0 if something else 1
     if format == "dot":
-        lines = graphview.dot(nodes, found["links"])
+        lines = iter(graphview.dot(nodes, found["links"]))
     else:
         lines = _neighbours(found) if id else _communities(found)
-    for line in lines:
-        write(line)
-    return 0 if something else 1
+    return answer(found, lines, format == "json", 0 if something else 1)
 
 
-def _communities(found: dict[str, Any]) -> list[str]:
+def _communities(found: dict[str, Any]) -> Iterator[str]:
     counts = ", ".join(f"{n} {name}" for name, n in found["edges"].items() if n)
-    out = [f"{found['memories']} memories, edges: {counts or 'none'}"]
+    yield f"{found['memories']} memories, edges: {counts or 'none'}"
     for group in found["communities"]:
         about = f": {', '.join(group['paths'])}" if group["paths"] else ""
-        out += [
-            "",
-            f"{group['size']} memories{about}",
-            *(f"  {_line(node)}" for node in group["central"]),
-        ]
+        yield ""
+        yield f"{group['size']} memories{about}"
+        for node in group["central"]:
+            yield f"  {_line(node)}"
     if found["communities"] and found["single"]:
-        out += ["", f"{found['single']} stand alone"]
-    return out
+        yield ""
+        yield f"{found['single']} stand alone"
 
 
-def _neighbours(found: dict[str, Any]) -> list[str]:
-    out = [_line(found)] if "title" in found else [f"{found['id'][:8]} is forgotten"]
+def _neighbours(found: dict[str, Any]) -> Iterator[str]:
+    yield _line(found) if "title" in found else f"{found['id'][:8]} is forgotten"
     for node in found["neighbours"]:
         kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in node["kinds"].items())
-        out.append(f"  {_line(node)}  ({kinds})")
+        yield f"  {_line(node)}  ({kinds})"
     if found["more"]:
-        out.append(f"  … {found['more']} more; -n raises the limit")
+        yield f"  … {found['more']} more; -n raises the limit"
     if not found["neighbours"]:
-        out.append("  no neighbours")
-    return out
+        yield "  no neighbours"
 
 
 def _line(node: dict[str, Any]) -> str:
-    return f"{node['id'][:8]} {node['type']}: {node['title']}" + (
-        " (superseded)" if node.get("status") else ""
-    )
+    superseded = " (superseded)" if node.get("status") else ""
+    return f"{node['id'][:8]} {node['type']}: {node['title']}{superseded}"

@@ -3,39 +3,35 @@
 The only one that downloads anything.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
+from contextlib import closing
 from typing import Any
 
 import typer
 
 from .. import render
 from ..core.errors import MemError, NotARepository, UsageError
-from ..git import config as settings
-from ..git import gitcmd
+from ..git import gitcmd, repository
 from ..models import chosen, fetch, llamaproc, registry, usable
 from ..store import open_store
 from . import app
-from .common import warn, write, write_json
-from .options import Json, flag, text
+from .common import answer, values, warn
+from .options import Json, argument, flag, text
 
 _model = typer.Typer(
     name="model",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help=(
-        "Models for capture and for better vectors: what there is, download, choose. Nothing here"
-        " is needed; `git mem` works without. GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a"
-        " path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept,"
-        " GIT_MEM_MODEL_HUB a mirror to fetch from."
-    ),
+    help="Models for capture and for better vectors: what there is, download, choose. Nothing here"
+    " is needed; `git mem` works without. GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a"
+    " path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept,"
+    " GIT_MEM_MODEL_HUB a mirror to fetch from.",
 )
 app.add_typer(_model, name="model")
 
-_Name = typer.Argument(..., help="A name of `git mem model list`.")
+_Name = argument("", "A name of `git mem model list`.")
 _SETTING = usable.SETTING
 
 
@@ -44,107 +40,67 @@ def list_command(*, as_json: Json) -> int:
     """Show the models known by name and those that are here."""
     where = chosen.directory(os.environ)
     used = {kind: _state(kind) for kind in _SETTING}
-    rows = _rows(where, used)
     problems = {state.choice.name: state.problem for state in used.values() if state.problem}
-    for row in rows:
-        row["problem"] = problems.get(row["name"])
-    available = llamaproc.available()
-    if as_json:
-        told = list(problems.values())
-        write_json({"directory": where, "llama": available, "models": rows, "problems": told})
-        return 0
-    for row in rows:
-        state = "fails" if row["problem"] else "in use" if row["used"] else "here"
-        state = state if row["path"] or row["problem"] else ""
-        write(
-            f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8} "
-            f" {row['licence'] or '':<10} {state:<6} {row['about']}"
-        )
-    for problem in problems.values():
-        warn(f"warning: {problem}")
-    if not available:
-        write(
+    rows = [{**row, "problem": problems.get(row["name"])} for row in _rows(where, used)]
+    facts = {"directory": where, "llama": llamaproc.available(), "models": rows}
+    lines = [_line(row) for row in rows]
+    if not as_json:
+        for problem in problems.values():
+            warn(f"warning: {problem}")
+    if not facts["llama"]:
+        lines.append(
             "llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'`"
             " compiles it: a C++ compiler and some four minutes"
         )
-    return 0
+    return answer({**facts, "problems": list(problems.values())}, lines, as_json)
+
+
+def _line(row: dict[str, Any]) -> str:
+    state = "in use" if row["used"] else "here"
+    if row["problem"]:
+        state = "fails"
+    elif not row["path"]:
+        state = ""
+    facts = f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8}"
+    return f"{facts}  {row['licence'] or '':<10} {state:<6} {row['about']}"
 
 
 def _rows(where: str, used: dict[str, usable.State]) -> list[dict[str, Any]]:
-    """Models known by name, models that the user added, and chosen files that are not on the
-    list.
-    """
+    """Models known by name, models of the user's, and chosen files beside the list."""
     here = {model.name: model for model in chosen.installed(where)}
     names = {state.choice.name for state in used.values()}
-    rows = []
+    nothing = dict.fromkeys(registry.Known._fields)
+    rows: list[dict[str, Any]] = []
     for known in registry.MODELS:
         found = here.pop(known.name, None)
-        rows.append(
-            _row(
-                known.name,
-                known.kind,
-                known.file,
-                size=found.size if found else known.size or None,
-                licence=known.licence,
-                repository=known.repository,
-                revision=known.revision,
-                sha256=known.sha256 or (found.sha256 if found else "") or None,
-                path=found.path if found else None,
-                used=used[known.kind].choice.name == known.name,
-                about=known.about,
-            )
-        )
+        row = {**known._asdict(), "path": found.path if found else None}
+        row["size"] = found.size if found else known.size or None
+        row["sha256"] = known.sha256 or (found.sha256 if found else "") or None
+        rows.append({**row, "used": used[known.kind].choice.name == known.name})
     for model in here.values():
-        rows.append(
-            _row(
-                model.name,
-                model.kind or None,
-                os.path.basename(model.path),
-                size=model.size,
-                sha256=model.sha256,
-                path=model.path,
-                used=model.name in names,
-                about="added by you",
-            )
-        )
+        row = {**nothing, "name": model.name, "kind": model.kind or None, "about": "added by you"}
+        row.update(size=model.size, sha256=model.sha256, file=os.path.basename(model.path))
+        rows.append({**row, "path": model.path, "used": model.name in names})
     listed = {row["name"] for row in rows}
     for kind, state in used.items():
-        choice = state.choice
-        if choice.name and choice.name not in listed:
-            rows.append(
-                _row(
-                    choice.name,
-                    kind,
-                    os.path.basename(choice.name),
-                    size=os.path.getsize(choice.path) if choice.path else None,
-                    path=choice.path or None,
-                    used=True,
-                    about="chosen, not on the list",
-                )
-            )
+        name, path = state.choice.name, state.choice.path
+        if name and name not in listed:
+            row = {**nothing, "name": name, "kind": kind, "about": "chosen, not on the list"}
+            row.update(size=os.path.getsize(path) if path else None, file=os.path.basename(name))
+            rows.append({**row, "path": path or None, "used": True})
     return rows
-
-
-_ROW = ("size", "licence", "repository", "revision", "file", "sha256", "path", "used", "about")
-
-
-def _row(name: str, kind: str | None, file: str, **facts: Any) -> dict[str, Any]:
-    given = {"file": file, **facts}
-    return {"name": name, "kind": kind, **{key: given.get(key) for key in _ROW}}
 
 
 @_model.command("fetch")
 def fetch_command(
-    name: str = typer.Argument(
-        registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."
+    name: str = argument(
+        "", "A name of `git mem model list`, or an https address of a GGUF file.", registry.DEFAULT
     ),
     *,
     sha256: str = text(
-        "--sha256",
-        metavar="HEX",
-        help="The checksum the file must have; needed where git mem knows none.",
+        "--sha256 HEX", "The checksum the file must have; needed where git mem knows none."
     ),
-    as_name: str = text("--name", metavar="NAME", help="For an address: what to call it."),
+    as_name: str = text("--name NAME", "For an address: what to call it."),
     as_json: Json,
 ) -> int:
     """Download a model, check it, and put it on the list.
@@ -170,21 +126,17 @@ def fetch_command(
         raise MemError(
             f"git mem knows no checksum of '{name}', so it cannot tell whether what it gets is the"
             " right file",
-            hint=(
-                f"look it up on the page of {known.repository if known else 'the file'} and give it"
-                " with --sha256"
-            ),
+            hint=f"look it up on the page of {known.repository if known else 'the file'} and give"
+            " it with --sha256",
         )
     where = chosen.directory(os.environ)
     label = known.name if known else as_name or chosen.stem_of(url).lower()
+    facts = {"name": label, "sha256": wanted}
     if known is None:
         fetch.address(url)
     if here := chosen.present(where, label, wanted):
-        return _said(
-            {"name": label, "path": here, "sha256": wanted, "fetched": False},
-            f"{label} is here already: '{here}'",
-            as_json,
-        )
+        said = f"{label} is here already: '{here}'"
+        return answer({**facts, "path": here, "fetched": False}, [said], as_json)
     target = chosen.place(where, label, url, wanted)
     if not os.path.exists(target) or fetch.digest(target) != wanted:
         _download(url, target, known.size if known else 0, wanted, label)
@@ -192,14 +144,11 @@ def fetch_command(
         os.unlink(target)
         raise MemError(f"'{url}' is no GGUF file", hint="it was removed")
     chosen.note(where, label, target, wanted, known.kind if known else "", True)
-    text = f"{label} is here: '{target}' ({_mb(os.path.getsize(target))}, checksum right)"
-    if known is None or known.name != registry.DEFAULT:
-        text += (
-            "\n  git mem model use"
-            f" {label}{' --embed' if known and known.kind == registry.EMBEDDING else ''}   makes it"
-            " the one in use"
-        )
-    return _said({"name": label, "path": target, "sha256": wanted, "fetched": True}, text, as_json)
+    lines = [f"{label} is here: '{target}' ({_mb(os.path.getsize(target))}, checksum right)"]
+    if label != registry.DEFAULT:
+        embed = " --embed" if known and known.kind == registry.EMBEDDING else ""
+        lines.append(f"  git mem model use {label}{embed}   makes it the one in use")
+    return answer({**facts, "path": target, "fetched": True}, lines, as_json)
 
 
 def _download(url: str, target: str, size: int, sha256: str, label: str) -> None:
@@ -220,34 +169,26 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
 
 @_model.command("add")
 def add_command(
-    path: str = typer.Argument(..., help="A GGUF file; it stays where it is."),
+    path: str = argument("", "A GGUF file; it stays where it is."),
     *,
-    name: str = text("--name", help="What to call it (default: its known name, or the file's)."),
-    embed: bool = flag("--embed", help="It is an embedding model."),
-    sha256: str = text("--sha256", metavar="HEX", help="The checksum it must have."),
+    name: str = text("--name", "What to call it (default: its known name, or the file's)."),
+    embed: bool = flag("--embed", "It is an embedding model."),
+    sha256: str = text("--sha256 HEX", "The checksum it must have."),
     as_json: Json,
 ) -> int:
     """Put a model file that is on this machine on the list."""
-    found = chosen.add(
-        chosen.directory(os.environ),
-        path,
-        name,
-        registry.EMBEDDING if embed else "",
-        sha256.strip(),
-    )
-    return _said(
-        {"name": found.name, "path": found.path, "sha256": found.sha256},
-        f"{found.name}: '{found.path}', SHA-256 {found.sha256}",
-        as_json,
-    )
+    kind = registry.EMBEDDING if embed else ""
+    found = chosen.add(chosen.directory(os.environ), path, name, kind, sha256.strip())
+    line = f"{found.name}: '{found.path}', SHA-256 {found.sha256}"
+    return answer(values(found, "name", "path", "sha256"), [line], as_json)
 
 
 @_model.command("use")
 def use_command(
-    name: str = typer.Argument(..., help="A model that is here, a path, `none`, or `default`."),
+    name: str = argument("", "A model that is here, a path, `none`, or `default`."),
     *,
-    embed: bool = flag("--embed", help="For vectors, instead of capture."),
-    everywhere: bool = flag("--global", help="In all repositories of yours."),
+    embed: bool = flag("--embed", "For vectors, instead of capture."),
+    everywhere: bool = flag("--global", "In all repositories of yours."),
     as_json: Json,
 ) -> int:
     """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
@@ -282,74 +223,50 @@ def use_command(
         )
     key = "mem." + _SETTING[registry.EMBEDDING if embed else registry.LANGUAGE]
     git = gitcmd.Git(os.devnull) if everywhere else _repository()
-    git.run(
-        "config",
-        "--global" if everywhere else "--local",
-        *(("--unset-all", key) if not value else (key, value)),
-        ok=(0, 5),
-    )
-    text = f"{key} = {value or '(default)'}"
+    change = (key, value) if value else ("--unset-all", key)
+    git.run("config", "--global" if everywhere else "--local", *change, ok=(0, 5))
+    lines = [f"{key} = {value or '(default)'}"]
     if embed and value not in ("", "none"):
-        text += "\n  git mem index --all   makes the vectors of what is stored"
-    return _said({"setting": key, "value": value}, text, as_json)
+        lines.append("  git mem index --all   makes the vectors of what is stored")
+    return answer({"setting": key, "value": value}, lines, as_json)
 
 
 @_model.command("remove")
 def remove_command(name: str = _Name, *, as_json: Json) -> int:
     """Take a model off the list, and delete its file where `fetch` brought it."""
     found = chosen.remove(chosen.directory(os.environ), name)
-    return _said(
-        {"name": found.name, "path": found.path, "deleted": found.ours},
-        f"{found.name} is off the list"
-        + (f"; '{found.path}' is deleted" if found.ours else f"; '{found.path}' was left alone"),
-        as_json,
-    )
+    became = "is deleted" if found.ours else "was left alone"
+    line = f"{found.name} is off the list; '{found.path}' {became}"
+    facts = {"name": found.name, "path": found.path, "deleted": found.ours}
+    return answer(facts, [line], as_json)
 
 
 @_model.command("path")
 def path_command(
-    name: str = typer.Argument("", help="A model that is here; without it: the one in use."),
+    name: str = argument("", "A model that is here; without it: the one in use.", ""),
     *,
-    embed: bool = flag("--embed", help="The one for vectors."),
+    embed: bool = flag("--embed", "The one for vectors."),
     as_json: Json,
 ) -> int:
     """Print where a model lies. Exit code 1 where there is none."""
     if name:
-        path, reason = next(
-            (
-                (m.path, "")
-                for m in chosen.installed(chosen.directory(os.environ))
-                if m.name == name
-            ),
-            ("", f"no model '{name}' here"),
-        )
+        here = {model.name: model.path for model in chosen.installed(chosen.directory(os.environ))}
+        path, reason = here.get(name, ""), f"no model '{name}' here"
     else:
-        choice = _choice(registry.EMBEDDING if embed else registry.LANGUAGE)
+        choice = _state(registry.EMBEDDING if embed else registry.LANGUAGE).choice
         path, reason = choice.path, choice.reason or "no model is in use"
-    if as_json:
-        write_json({"path": path or None, "reason": "" if path else reason})
-    elif path:
-        write(path)
-    else:
+    if not path and not as_json:
         raise MemError(reason, hint="`git mem model fetch` downloads one")
-    return 0 if path else 1
-
-
-def _choice(kind: str) -> chosen.Choice:
-    return _state(kind).choice
+    facts = {"path": path or None, "reason": "" if path else reason}
+    return answer(facts, [path], as_json, 0 if path else 1)
 
 
 def _state(kind: str) -> usable.State:
-    """What is in use here; outside of a repository, what the environment and git's own settings
-    say.
-    """
+    """What is in use here; outside of a repository, by the environment and git's settings."""
     key = _SETTING[kind]
     try:
-        store = open_store(os.environ, warn=lambda line: None, strict=False)
-        try:
+        with closing(open_store(os.environ, warn=lambda line: None, strict=False)) as store:
             return usable.state(kind, store.settings[key], os.environ, store.repo.mem_dir)
-        finally:
-            store.close()
     except NotARepository:
         raw = gitcmd.Git(os.devnull).run("config", "--get", "mem." + key, ok=(0, 1, 5))
         return usable.state(kind, raw.decode("utf-8", "replace").strip(), os.environ, "")
@@ -357,25 +274,10 @@ def _state(kind: str) -> usable.State:
 
 def _repository() -> gitcmd.Git:
     try:
-        store = open_store(os.environ, warn=lambda line: None, strict=False)
+        return repository.open_repo().git
     except NotARepository as e:
         raise NotARepository(e.message, hint="--global chooses it for all repositories") from None
-    git = store.repo.git
-    store.close()
-    return git
-
-
-def _said(facts: dict[str, Any], text: str, as_json: bool) -> int:
-    if as_json:
-        write_json(facts)
-    else:
-        for line in text.splitlines():
-            write(line)
-    return 0
 
 
 def _mb(size: int | None) -> str:
     return f"{size / 1e6:.0f} MB" if size else "? MB"
-
-
-assert set(_SETTING.values()) <= set(settings.SETTINGS)

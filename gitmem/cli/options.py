@@ -1,15 +1,13 @@
 """Options that several commands share: each is declared once, with its names and its help.
 
 A command names them in its signature after `*`, for example `as_json: Json`. An option that is not
-given is "", [] or False; a limit is None.
+given is "", [] or False; a number is None.
 """
-
-from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,33 +18,38 @@ from ..store import Store
 from .common import when
 
 
-def flag(*names: str, help: str) -> Any:
-    return typer.Option(..., *names, default_factory=bool, show_default=False, help=help)
+def argument(metavar: str, help: str, default: Any = ...) -> Any:
+    """A word without a name; it must be there where there is no default."""
+    return typer.Argument(default, metavar=metavar or None, help=help)
 
 
-def texts(*names: str, help: str, metavar: str | None = None) -> Any:
+def flag(names: str, help: str) -> Any:
+    return _option(names, help, bool)
+
+
+def texts(names: str, help: str) -> Any:
     """May be repeated."""
-    return typer.Option(
-        ..., *names, default_factory=list, show_default=False, help=help, metavar=metavar
-    )
+    return _option(names, help, list)
 
 
-def text(*names: str, help: str, metavar: str | None = None, filled: bool = False) -> Any:
+def text(names: str, help: str, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
-    callback = not_empty if filled else None
+    return _option(names, help, str, callback=not_empty if filled else None)
+
+
+def number(names: str, help: str) -> Any:
+    """1 or more; None where it is not given."""
+    return _option(names, help, lambda: None, min=1)
+
+
+def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any:
+    """`names` as in a synopsis, with what stands for the value: `-o --output FILE`."""
+    words = names.split()
+    options = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(options) :]) or None
     return typer.Option(
-        ...,
-        *names,
-        default_factory=str,
-        show_default=False,
-        help=help,
-        metavar=metavar,
-        callback=callback,
+        ..., *options, default_factory=empty, show_default=False, help=help, metavar=metavar, **more
     )
-
-
-def limit_option(*names: str, help: str = "How many at most.") -> Any:
-    return typer.Option(None, "-n", *names, "--limit", min=1, show_default=False, help=help)
 
 
 def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
@@ -62,87 +65,45 @@ def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str
     return value
 
 
-Limit = Annotated[
-    int,
-    typer.Option(
-        *("-n", "--limit"), min=1, default_factory=lambda: None, show_default=False,
-        help="How many at most.",
-    ),
-]  # fmt: skip
-Json = Annotated[bool, flag("--json", help="Print JSON.")]
-At = Annotated[
-    str,
-    text(
-        *("--at", "--as-of"),
-        metavar="REV",
-        filled=True,
-        help="As of this revision: its lines, and what was known there, as far as git can tell.",
-    ),
-]
+TAG, PATH, AT = "--tag --tags", "--path --paths", "--at --as-of REV"
 
+Json = Annotated[bool, flag("--json", "Print JSON.")]
+_AT = "As of this revision: its lines, and what was known there, as far as git can tell."
+At = Annotated[str, text(AT, _AT, filled=True)]
 Id = Annotated[str, typer.Argument(help="The memory, by a unique prefix of its id.")]
-Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="ID...", help="The memories, by unique prefixes of their ids."),
-]
+_IDS = "The memories, by unique prefixes of their ids."
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 
 # What a memory says and is about.
-Message = Annotated[
-    list[str], texts("-m", "--message", help="The text; several become paragraphs.")
-]
-Stdin = Annotated[bool, flag("--stdin", help="Read the text from standard input.")]
-Type = Annotated[
-    str, text("--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
-]
-Tags = Annotated[list[str], texts("--tag", "--tags", help="A tag; may be repeated.")]
-Paths = Annotated[
-    list[str],
-    texts(
-        *("--path", "--paths"),
-        help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.",
-    ),
-]
-Provenance = Annotated[str, text("--provenance", help=f"{', '.join(record.PROVENANCE)}.")]
-AllowSecret = Annotated[
-    bool, flag("--allow-secret", help="Store it although it looks like it holds a secret.")
-]
+Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
+Stdin = Annotated[bool, flag("--stdin", "Read the text from standard input.")]
+Type = Annotated[str, text("--type", f"One of {', '.join(record.TYPES)}, or a word of your own.")]
+Tags = Annotated[list[str], texts(TAG, "A tag; may be repeated.")]
+_PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
+Paths = Annotated[list[str], texts(PATH, _PATHS)]
+_SECRET = "Store it although it looks like it holds a secret."
+AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
+
+_THEN = (
+    "As of this revision: what was known there, with text, status and paths of then as far as git"
+    " can tell."
+)
 
 
 class Filters(NamedTuple):
     """The options that say which memories are searched or listed."""
 
-    type: Annotated[list[str], texts("--type", help="Only this type; may be repeated.")]
-    tag: Annotated[
-        list[str],
-        texts("--tag", "--tags", help="Only with this tag; may be repeated (any of them)."),
-    ]
-    path: Annotated[
-        list[str],
-        texts("--path", "--paths", help="Only about this file or directory; may be repeated."),
-    ]
-    phase: Annotated[str, text("--phase", help="Only of this phase.")]
-    since: Annotated[
-        str, text("--since", "--after", filled=True, help="Only newer, as for `git log`.")
-    ]
-    until: Annotated[
-        str, text("--until", "--before", filled=True, help="Only older, as for `git log`.")
-    ]
+    type: Annotated[list[str], texts("--type", "Only this type; may be repeated.")]
+    tag: Annotated[list[str], texts(TAG, "Only with this tag; may be repeated (any of them).")]
+    path: Annotated[list[str], texts(PATH, "Only about this file or directory; may be repeated.")]
+    phase: Annotated[str, text("--phase", "Only of this phase.")]
+    since: Annotated[str, text("--since --after", "Only newer, as for `git log`.", filled=True)]
+    until: Annotated[str, text("--until --before", "Only older, as for `git log`.", filled=True)]
     author: Annotated[
-        str, text("--author", help="Only by an author whose name or address contains this.")
+        str, text("--author", "Only by an author whose name or address contains this.")
     ]
-    scope: Annotated[str, text("--scope", help="Only `team` or `private`.")]
-    at: Annotated[
-        str,
-        text(
-            *("--at", "--as-of"),
-            metavar="REV",
-            filled=True,
-            help=(
-                "As of this revision: what was known there, with text, status and paths of then as"
-                " far as git can tell."
-            ),
-        ),
-    ]
+    scope: Annotated[str, text("--scope", "Only `team` or `private`.")]
+    at: Annotated[str, text(AT, _THEN, filled=True)]
 
     def conditions(self, store: Store, superseded: bool = False) -> Filter:
         """What a memory must fulfil; `at` says at which revision."""
@@ -164,19 +125,19 @@ class Filters(NamedTuple):
 
 def with_filters(command: Callable[..., int]) -> Callable[..., int]:
     """Gives a command the options of `Filters`, where it has the parameter `filters`."""
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
-        for name, hint in get_type_hints(Filters, include_extras=True).items()
-    ]
 
     @functools.wraps(command)
     def run(**given: Any) -> int:
-        filters = Filters(**{name: given.pop(name) for name in Filters._fields})
+        filters = Filters(*[given.pop(name) for name in Filters._fields])
         return command(filters=filters, **given)
 
+    signature = inspect.signature(command)
     parameters: list[inspect.Parameter] = []
-    signature = inspect.signature(command, eval_str=True)
     for parameter in signature.parameters.values():
-        parameters += options if parameter.name == "filters" else [parameter]
+        if parameter.name == "filters":
+            fields = inspect.signature(Filters).parameters.values()
+            parameters += [field.replace(kind=parameter.KEYWORD_ONLY) for field in fields]
+        else:
+            parameters.append(parameter)
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run

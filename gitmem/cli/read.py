@@ -1,43 +1,34 @@
 """Commands that read memories: recall, list, show."""
 
-from __future__ import annotations
-
-import json
 from contextlib import nullcontext
-
-import typer
+from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
 from . import app
-from .common import chosen_vectors, opened, read_file, write, write_json
-from .options import Filters, Json, flag, limit_option, text, with_filters
+from .common import chosen_vectors, json_lines, opened, write, write_json
+from .options import Filters, Json, argument, flag, number, text, with_filters
 
 
 @app.command("recall")
 @with_filters
 def recall_command(
-    query: list[str] = typer.Argument(
-        None, metavar="QUERY...", help="What you want to know, in your own words."
-    ),
+    query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
     *,
-    limit: int = limit_option("-k", help="How many hits at most (default 8, or mem.limit)."),
+    limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
     filters: Filters,
-    all: bool = flag("--all", help="All branches count alike."),
+    all: bool = flag("--all", "All branches count alike."),
     hot: bool = flag(
         "--hot",
-        help="Take in at most 200 new memories before answering; more are indexed in the"
-        " background.",
+        "Take in at most 200 new memories before answering; more are indexed in the background.",
     ),
-    explain: bool = flag("--explain", help="Show how each score came about."),
+    explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag(
-        "--all-hits", help="Also the nearest hits of an answer that none fits (MISS)."
+        "--all-hits", "Also the nearest hits of an answer that none fits (MISS)."
     ),
     batch: str = text(
-        "--batch",
-        metavar="FILE",
-        help='Answer many: one {"_id","text"} object a line (`-`: standard input).',
+        "--batch FILE", 'Answer many: one {"_id","text"} object a line (`-`: standard input).'
     ),
     as_json: Json,
 ) -> int:
@@ -45,13 +36,11 @@ def recall_command(
     with opened() as store:
         limit = limit or store.settings.number("limit")
         conditions = filters.conditions(store)
+        how: dict[str, Any] = {"limit": limit, "at": filters.at, "all_branches": all}
         if batch:
             questions = _questions(batch)
             with chosen_vectors(store) as vectors:
-                answers = recall.batch(
-                    store, questions, conditions,
-                    limit=limit, at=filters.at, all_branches=all, vectors=vectors,
-                )  # fmt: skip
+                answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
             for id, hits in answers:
                 write_json({"_id": id, "hits": hits})
             return 0
@@ -62,10 +51,7 @@ def recall_command(
                 hint="give the question, for example `git mem recall which database and why`",
             )
         with nullcontext() if hot else chosen_vectors(store) as vectors:
-            answer = recall.recall(
-                store, question, conditions,
-                limit=limit, at=filters.at, all_branches=all, hot=hot, vectors=vectors,
-            )  # fmt: skip
+            answer = recall.recall(store, question, conditions, hot=hot, vectors=vectors, **how)
         if not as_json:
             render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
         else:
@@ -79,21 +65,13 @@ app.command("search", hidden=True, help="The same as recall.")(recall_command)
 
 
 def _questions(name: str) -> list[tuple[str, str]]:
-    """(id, text) of each line of a batch file.
-
-    Raises MemError at the first line that is not a question: a benchmark must not lose any.
-    """
+    """(id, text) of each line of a batch file; all of them, or MemError."""
     questions = []
-    for number, line in enumerate(read_file(name).split("\n"), 1):
-        if line.strip():
-            try:
-                value = json.loads(line)
-                questions.append((str(value["_id"]), str(value["text"])))
-            except (ValueError, KeyError, TypeError, RecursionError) as e:
-                raise MemError(
-                    f"line {number} of '{name}' is no query",
-                    hint='each line is an object like {"_id": "1", "text": "..."}',
-                ) from e
+    for n, value in json_lines(name):
+        if isinstance(value, str) or not {"_id", "text"}.issubset(value):
+            hint = 'each line is an object like {"_id": "1", "text": "..."}'
+            raise MemError(f"line {n} of '{name}' is no query", hint=hint)
+        questions.append((str(value["_id"]), str(value["text"])))
     return questions
 
 
@@ -101,10 +79,12 @@ def _questions(name: str) -> list[tuple[str, str]]:
 @with_filters
 def list_command(
     *,
-    limit: int = limit_option(help="How many at most (default 50 on a terminal, all otherwise)."),
-    all: bool = flag("--all", help="Also memories of unmerged branches."),
-    stale: bool = flag("--stale", help="Only memories with a path that changed or went."),
-    superseded: bool = flag("--include-superseded", help="Also memories that were superseded."),
+    limit: int = number(
+        "-n --limit", "How many at most (default 50 on a terminal, all otherwise)."
+    ),
+    all: bool = flag("--all", "Also memories of unmerged branches."),
+    stale: bool = flag("--stale", "Only memories with a path that changed or went."),
+    superseded: bool = flag("--include-superseded", "Also memories that were superseded."),
     filters: Filters,
     as_json: Json,
 ) -> int:
@@ -129,9 +109,7 @@ def list_command(
 
 @app.command("show")
 def show_command(
-    ids: list[str] = typer.Argument(
-        ..., metavar="ID...", help="Memories, by unique prefixes of their ids."
-    ),
+    ids: list[str] = argument("ID...", "Memories, by unique prefixes of their ids."),
     *,
     as_json: Json,
 ) -> int:

@@ -1,33 +1,28 @@
 """The command about commits that were replaced: reanchor."""
 
-from __future__ import annotations
-
-import typer
+from collections.abc import Iterator
 
 from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
+from ..core.plural import many
 from ..notes import notetree
 from . import app
-from .common import opened, read_file, refused, write, write_json
-from .options import Json, text
+from .common import answer, opened, read_file, refused
+from .options import Json, argument, text
+
+_REASON = "no such commit in this repository"
 
 
 @app.command("reanchor")
 def reanchor_command(
-    old: str = typer.Argument(
-        None,
-        metavar="[OLD]",
-        help="The commit that memories are about; also the begin of an id that is gone.",
+    old: str = argument(
+        "[OLD]", "The commit that memories are about; also the begin of an id that is gone.", None
     ),
-    new: str = typer.Argument(None, metavar="[NEW]", help="The commit that took its place."),
+    new: str = argument("[NEW]", "The commit that took its place.", None),
     *,
     map: str = text(
-        "--map",
-        metavar="FILE",
-        help=(
-            "Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard"
-            " input)."
-        ),
+        "--map FILE",
+        "Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard input).",
     ),
     as_json: Json,
 ) -> int:
@@ -49,43 +44,36 @@ def reanchor_command(
                     f"'{old[:80]}' and '{new[:80]}' are the same commit", hint="nothing was written"
                 )
         done = reanchor.reanchor(store, pairs)
-        reason = "no such commit in this repository"
         for line in bad:
             refused(line)
+        hint = "" if map else "name a commit that is here; `git fetch` may bring it"
         for to, was in done.refused:
-            refused(
-                f"cannot move {was[:12]} to '{to[:80]}': {reason}",
-                "" if map else "name a commit that is here; `git fetch` may bring it",
-            )
-        if as_json:
-            write_json(
-                {
-                    "moved": [{"old": o, "new": n, "memories": m} for o, n, m in done.moved],
-                    "known": done.known,
-                    "dropped": done.dropped,
-                    "refused": [{"old": o, "new": n, "reason": reason} for n, o in done.refused],
-                    "bad_lines": len(bad),
-                }
-            )
-        else:
-            for o, n, m in done.moved:
-                write(f"{o[:12]} is now {n[:12]} ({m} {'memory' if m == 1 else 'memories'})")
-            if done.known:
-                write(f"{done.known} known already")
-            if done.dropped:
-                listed = ", ".join(c[:12] for c in done.dropped[:10])
-                write(
-                    f"{len(done.dropped)} were dropped by the rewrite: {listed};"
-                    " their memories stay"
-                )
-            if not (done.moved or done.known or done.dropped or done.refused):
-                write("no memory is about any of these commits")
-        return 1 if done.refused or bad or not (done.moved or done.known or done.dropped) else 0
+            refused(f"cannot move {was[:12]} to '{to[:80]}': {_REASON}", hint)
+        found = {
+            "moved": [{"old": o, "new": n, "memories": m} for o, n, m in done.moved],
+            "known": done.known,
+            "dropped": done.dropped,
+            "refused": [{"old": o, "new": n, "reason": _REASON} for n, o in done.refused],
+            "bad_lines": len(bad),
+        }
+        settled = done.moved or done.known or done.dropped
+        return answer(found, _lines(done), as_json, 1 if done.refused or bad or not settled else 0)
+
+
+def _lines(done: reanchor.Moved) -> Iterator[str]:
+    for old, new, memories in done.moved:
+        yield f"{old[:12]} is now {new[:12]} ({many(memories, 'memory')})"
+    if done.known:
+        yield f"{done.known} known already"
+    if done.dropped:
+        listed = ", ".join(commit[:12] for commit in done.dropped[:10])
+        yield f"{len(done.dropped)} were dropped by the rewrite: {listed}; their memories stay"
+    if not (done.moved or done.known or done.dropped or done.refused):
+        yield "no memory is about any of these commits"
 
 
 def _pairs(name: str, digits: int) -> tuple[list[tuple[str, str]], list[str]]:
-    """([(old, new)] of a commit map, what is wrong with its other lines); its heading is
-    skipped."""
+    """([(old, new)] of a commit map, what is wrong with its other lines), without its heading."""
     pairs: list[tuple[str, str]] = []
     bad: list[str] = []
     for number, line in enumerate(read_file(name).splitlines(), 1):

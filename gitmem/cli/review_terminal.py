@@ -1,65 +1,26 @@
 """`git mem review` on a terminal: one suggestion or proposal after the other, one key each."""
 
-from __future__ import annotations
-
-import os
-import sys
-from typing import Any
+import typer
 
 from .. import render
 from ..capture import review, suggestions
-from ..capture.review import Outcome
 from ..capture.suggestions import Suggestion
-from ..core.errors import MemError, UsageError
-from ..memory import memories, proposals, review_records
-from ..memory.proposals import Proposal
-from ..memory.review_records import WAITING
+from ..core.errors import MemError
+from ..memory import memories, proposals
+from ..memory.consolidate import SHARE, VERSIONS
+from ..memory.proposals import PAIRS, Proposal
+from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
-from . import consolidate
-from .common import from_editor, line, refused, write
+from . import decide
+from .common import confirmed, line, refused, write
+from .decide import Decision, Done, Item
 
-_KEYS = [
-    ("a", "accept"),
-    ("t", "accept for the team"),
-    ("e", "edit"),
-    ("r", "reject"),
-    ("m", "merge"),
-    ("s", "skip"),
-    ("q", "quit"),
+_Keys = list[tuple[str, str]]
+_LAST: _Keys = [("s", "skip"), ("q", "quit")]
+_OF_SUGGESTION: _Keys = [
+    *(("a", "accept"), ("t", "accept for the team"), ("e", "edit")),
+    *(("r", "reject"), ("m", "merge"), *_LAST),
 ]
-
-
-def is_terminal() -> bool:
-    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
-
-
-def say(done: Outcome) -> None:
-    memory = done.suggestion.memory[:8]
-    if done.status == review_records.REJECTED:
-        write(f"rejected {done.suggestion.id[:8]}: it is not proposed again")
-    elif done.status == review_records.MERGED:
-        write(f"merged into {memory} [{done.scope}] {done.title}")
-    elif done.known:
-        write(f"known as {memory}")
-    else:
-        instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
-        write(f"remembered {memory} [{done.scope}] {done.title}{instead}")
-
-
-def changes(
-    suggestion: Suggestion, text: str = "", title: str = "", type: str = ""
-) -> dict[str, Any]:
-    """The changes that options name, or else the text that the editor gives."""
-    given = {"body": text, "title": title, "type": type}
-    if not any(given.values()):
-        if not is_terminal():
-            raise UsageError(
-                "--edit changes nothing", hint="give the text with -m, --title or --type"
-            )
-        given["body"] = from_editor(suggestion.body)
-        if not given["body"].strip():
-            raise MemError("the text is empty, so nothing was stored")
-    return {k: v for k, v in given.items() if v}
 
 
 def ask(store: Store, everything: bool) -> int:
@@ -69,125 +30,121 @@ def ask(store: Store, everything: bool) -> int:
     """
     found = suggestions.waiting(store)
     about = proposals.waiting(store)
-    todo: list[Suggestion | Proposal] = [*(s for s in found if everything or not s.queued), *about]
+    todo: list[Item] = [*(s for s in found if everything or not s.queued), *about]
     if not found and not about:
         write("nothing waits for a decision")
         return 1
-    counts = {review_records.ACCEPTED: 0, review_records.MERGED: 0, review_records.REJECTED: 0}
+    counts = {ACCEPTED: 0, MERGED: 0, REJECTED: 0}
     try:
-        for i, one in enumerate(todo, 1):
-            place = f"{i} of {len(todo)}"
-            if not (
-                _proposed(store, one, place)
-                if isinstance(one, Proposal)
-                else _one(store, one, place)
-            ):
+        for i, item in enumerate(todo, 1):
+            if not _one(store, item, f"{i} of {len(todo)}"):
                 break
-            if one.state in counts:
-                counts[one.state] += 1
+            if item.state in counts:
+                counts[item.state] += 1
     except (KeyboardInterrupt, EOFError):
         write()
-    left = sum(s.state == WAITING for s in found) + sum(p.state == WAITING for p in about)
-    write(
-        ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        + (", " if any(counts.values()) else "")
-        + (f"{left} still wait{'s' * (left == 1)}" if left else "nothing waits any more")
-    )
+    told = [f"{n} {word}" for word, n in counts.items() if n]
+    left = sum(item.state == WAITING for item in (*found, *about))
+    waiting = f"{left} still wait{'s' * (left == 1)}" if left else "nothing waits any more"
+    write(", ".join([*told, waiting]))
     return 0
 
 
-def _proposed(store: Store, p: Proposal, place: str) -> bool:
-    """Asks until one proposal is decided or skipped; False to end.
-
-    One that a decision before it has settled is passed over.
-    """
-    again = proposals.find(store, p.id)
-    if again is None or not again.found:
-        write(f"{p.id[:8]} is settled with that")
-        return True
-    p.found = again.found
-    render.proposal(proposals.public(p), place)
+def _one(store: Store, item: Item, place: str) -> bool:
+    """Asks until one item is decided, skipped or settled by the one before; False to end."""
+    near: list[str] = []
+    if isinstance(item, Proposal):
+        again = proposals.find(store, item.id)
+        if again is None or not again.found:
+            write(f"{item.id[:8]} is settled with that")
+            return True
+        item.found = again.found
+        render.proposal(proposals.public(item), place)
+        keys = _of_proposal(item)
+    else:
+        like = review.near(store, item)
+        near = [str(hit["id"]) for hit in like]
+        render.suggestion(review.public(item, like), place)
+        keys = _OF_SUGGESTION
     while True:
-        render.keys(consolidate.keys(p))
+        render.keys(keys)
         key = _key()
         write(key)
+        if key == "q":
+            return False
+        if key in ("s", " "):
+            return True
         try:
-            if key in ("q", "\x04"):
-                return False
-            if key in ("s", " ") or consolidate.ask(store, p, key):
-                return True
+            if isinstance(item, Proposal):
+                done = _decide_proposal(store, item, key)
+            else:
+                done = _decide_suggestion(store, item, key, near)
         except MemError as e:
             refused(e.message, e.hint)
+            continue
+        if done:
+            write(done.line)
+            return True
 
 
-def _one(store: Store, suggestion: Suggestion, place: str) -> bool:
-    """Asks until one suggestion is decided or skipped; False to end."""
-    like = review.near(store, suggestion)
-    render.suggestion(review.public(suggestion, like), place)
-    while True:
-        render.keys(_KEYS)
-        key = _key()
-        write(key)
-        try:
-            if key in ("q", "\x04"):
-                return False
-            if key in ("s", " "):
-                return True
-            if key in ("a", "t"):
-                say(review.accept(store, suggestion, scope="team" if key == "t" else "private"))
-                return True
-            if key == "r":
-                say(review.reject(store, suggestion))
-                return True
-            if key == "e":
-                say(review.accept(store, suggestion, changes(suggestion)))
-                return True
-            if key == "m" and _merge(store, suggestion, [str(h["id"]) for h in like]):
-                return True
-        except MemError as e:
-            refused(e.message, e.hint)
+def _of_proposal(p: Proposal) -> _Keys:
+    if p.kind in PAIRS:
+        first = [("a", f"keep {p.ids.index(p.keep) + 1}")] if p.keep else []
+        one = [("1", "keep the first"), ("2", "keep the second")]
+        return [*first, *one, ("e", "one text for both"), ("r", "keep both"), *_LAST]
+    accept = {SHARE: "share it with the team", VERSIONS: "keep the first version"}
+    said = accept.get(p.kind, "name the new one instead")
+    return [("a", said), ("e", "edit"), ("r", "reject"), *_LAST]
 
 
-def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> bool:
-    answer = line(
-        f"into which memory ({'a number above, or ' if near else ''}an id; empty: none)? "
-    ).strip()
+def _decide_proposal(store: Store, p: Proposal, key: str) -> Done | None:
+    """Does what a key says; None where nothing was decided."""
+    if key == "r":
+        return decide.reject(store, p, Decision())
+    keep = p.ids[int(key) - 1] if key in ("1", "2") and p.kind in PAIRS else ""
+    if not keep and key not in ("a", "e"):
+        return None
+    text = decide.edited(decide.both_texts(p)) if key == "e" else ""
+    team = p.team
+    if p.kind in PAIRS:
+        stays = "" if text else keep or p.keep
+        team = any(found.scope == "team" for id, found in p.found.items() if id != stays)
+    if team and not confirmed("this changes the team's notes, for everybody to see. Go on?"):
+        return None
+    return decide.accept(store, p, Decision(text=text, keep=keep, team=team))
+
+
+def _decide_suggestion(
+    store: Store, suggestion: Suggestion, key: str, near: list[str]
+) -> Done | None:
+    """The same; `near`: the memories that are shown with it."""
+    if key in ("a", "t"):
+        return decide.accept(store, suggestion, Decision(team=key == "t"))
+    if key == "r":
+        return decide.reject(store, suggestion, Decision())
+    if key == "e":
+        return decide.edit(store, suggestion, Decision())
+    return _merge(store, suggestion, near) if key == "m" else None
+
+
+def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> Done | None:
+    number = "a number above, or " if near else ""
+    answer = line(f"into which memory ({number}an id; empty: none)? ").strip()
     if not answer:
-        return False
-    into = memories.find(
-        store,
-        near[int(answer) - 1] if answer.isdecimal() and 0 < int(answer) <= len(near) else answer,
-    )
+        return None
+    if answer.isdecimal() and 0 < int(answer) <= len(near):
+        answer = near[int(answer) - 1]
+    into = memories.find(store, answer)
     team = into.scope == "team"
-    if team and line("it is the team's: change it for everybody? [y/N] ").strip().lower() not in (
-        "y",
-        "yes",
-    ):
-        return False
-    text = from_editor(review.merged(str(into.record.data["body"]), suggestion.body))
-    if not text.strip():
-        write("the text is empty, so nothing was merged")
-        return False
-    say(review.merge(store, suggestion, into.memory.id, text, team=team))
-    return True
+    if team and not confirmed("it is the team's: change it for everybody?"):
+        return None
+    text = decide.edited(review.merged(str(into.record.data["body"]), suggestion.body))
+    return decide.merge(store, suggestion, Decision(text=text, into=into.memory.id, team=team))
 
 
 def _key() -> str:
-    """One key, without waiting for the end of a line; what was typed ahead is dropped: nobody
-    decides on what they have not seen.
-    """
-    try:
-        import termios
-        import tty
-    except ImportError:  # Windows
-        return line("").strip()[:1].lower()
-    fd = sys.stdin.fileno()
-    before = termios.tcgetattr(fd)
-    try:
-        tty.setcbreak(fd, termios.TCSAFLUSH)
-        data = os.read(fd, 64)
-    finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
-    if not data:
+    """One key; what was typed ahead is dropped: nobody decides on what they have not seen."""
+    key = typer.getchar().lower()
+    if not key:
         raise EOFError
-    return data.decode("utf-8", "replace").lower() if len(data) == 1 else ""
+    return key if len(key) == 1 else ""

@@ -1,10 +1,8 @@
 """Commands that set git mem up in a repository and take it away: init, install, uninstall."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import typer
 
@@ -16,14 +14,16 @@ from ..git import config_journal, repository
 from ..hooks import githooks
 from ..store import Store
 from . import app
-from .common import interactive, opened, write, write_json
-from .options import Json, flag
+from .common import answer, interactive, opened, write
+from .options import Json, argument, flag
+
+_SAME, _NOTHING = "nothing had to change", "nothing was installed"
 
 
 @app.command("init")
 def init_command(
     *,
-    offline: bool = flag("--offline", help="Do not ask the remote whether it has memories."),
+    offline: bool = flag("--offline", "Do not ask the remote whether it has memories."),
     as_json: Json,
 ) -> int:
     """Set git up so that memories follow rewrites and arrive with a fetch.
@@ -36,29 +36,22 @@ def init_command(
         remote = setup.default_remote(store)
         count, _ = store.with_cache(Filter().count)
         offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
+        facts = {
+            "changed": done,
+            "memories": count,
+            "remote": remote or None,
+            "remote_has_memories": offered,
+            "threats": [what for what, _ in threats],
+        }
         if as_json:
-            write_json(
-                {
-                    "changed": done,
-                    "memories": count,
-                    "remote": remote or None,
-                    "remote_has_memories": offered,
-                    "threats": [what for what, _ in threats],
-                }
-            )
-            return 0
+            return answer(facts, [], as_json)
         write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
-        for line in done:
-            write(f"  set {line}")
-        if not done:
-            write("  nothing had to change")
-        write(f"  {count} memories here" if count else "  no memories here yet")
+        _say_indented([f"set {line}" for line in done] or [_SAME])
+        _say_indented([f"{count} memories here" if count else "no memories here yet"])
         for what, hint in threats:
             write(f"warning: {what}\nhint: {hint}")
         if interactive():
-            _offer_hooks(store)
-            _offer_agents(store)
-            _offer_capture(store)
+            _offer(store)
         write("next:")
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
@@ -68,34 +61,27 @@ def init_command(
         return 0
 
 
-def _offer_hooks(store: Store) -> None:
-    """Asks once: hooks are never installed unasked."""
-    if githooks.survey(store).on:
-        return
+def _say_indented(lines: list[str]) -> None:
+    for line in lines:
+        write(f"  {line}")
+
+
+def _offer(store: Store) -> None:
+    """Asks for each thing that may be set up and is not: nothing is installed unasked."""
     question = "Add git hooks that keep the search index up to date after each commit?"
-    if typer.confirm(question, default=False):
-        for line in githooks.install(store):
-            write(f"  {line}")
-
-
-def _offer_agents(store: Store) -> None:
-    """Asks for each agent that this user has and that has no git mem."""
+    if not githooks.survey(store).on and typer.confirm(question, default=False):
+        _say_indented(githooks.install(store))
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
         file = agent.file(os.environ, "", targets.USER)
         if name in there or not file or not os.path.isdir(os.path.dirname(file)):
-            continue
+            continue  # this user has no such agent, or it has git mem
         question = f"Give {agent.title} memories at a session's start and with each prompt?"
         if typer.confirm(question, default=False):
             done, hints = install.install(os.environ, store.repo, name)
-            for line in done + hints:
-                write(f"  {line}")
-
-
-def _offer_capture(store: Store) -> None:
-    """Asks where nobody has said anything about it yet."""
+            _say_indented(done + hints)
     if store.settings.origins["capture"] != "default":
-        return
+        return  # somebody has said something about it
     question = (
         "Keep what commit messages decide and explain as private memories? (`git mem config capture"
         " all`: also what is said in sessions)"
@@ -107,36 +93,29 @@ def _offer_capture(store: Store) -> None:
 
 @app.command("install")
 def install_command(
-    target: str = typer.Argument(
-        ...,
-        metavar="TARGET",
-        help=(
-            f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
-            " claude-md (a section in AGENTS.md or CLAUDE.md)."
-        ),
+    target: str = argument(
+        "TARGET",
+        f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
+        " claude-md (a section in AGENTS.md or CLAUDE.md).",
     ),
     *,
     user: bool = flag(
-        "--user", help="An agent: into your own settings, for all repositories; the default."
+        "--user", "An agent: into your own settings, for all repositories; the default."
     ),
     project: bool = flag(
         "--project",
-        help="An agent: into a file of the working tree, which can be committed for the team.",
+        "An agent: into a file of the working tree, which can be committed for the team.",
     ),
     allow: bool | None = typer.Option(
         None,
         "--allow/--no-allow",
-        help=(
-            "claude: whether it may run `git mem` without asking (permission"
-            f" `{targets.PERMISSION}`)."
-        ),
+        help="claude: whether it may run `git mem` without asking (permission"
+        f" `{targets.PERMISSION}`).",
     ),
     pre_push: bool = flag(
         "--pre-push",
-        help=(
-            "git: also a hook that warns before a push would publish private memories, and shares"
-            " memories then if mem.autoSync is true."
-        ),
+        "git: also a hook that warns before a push would publish private memories, and shares"
+        " memories then if mem.autoSync is true.",
     ),
     as_json: Json,
 ) -> int:
@@ -155,22 +134,11 @@ def install_command(
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
-        if as_json:
-            write_json(
-                {
-                    "changed": done,
-                    "hooks": found.on,
-                    "directory": found.directory,
-                    "problems": [what for what, _ in found.problems],
-                }
-            )
-            return 1 if found.problems else 0
-        for line in done or ["nothing had to change"]:
-            write(line)
-        for what, _ in found.problems:
-            write(f"warning: {what}")
-        write(f"hooks: {', '.join(found.on) or 'none'}")
-        return 1 if found.problems else 0
+        problems = [what for what, _ in found.problems]
+        facts = {"changed": done, "hooks": found.on, "directory": found.directory}
+        lines = [*(done or [_SAME]), *(f"warning: {what}" for what in problems)]
+        lines.append(f"hooks: {', '.join(found.on) or 'none'}")
+        return answer({**facts, "problems": problems}, lines, as_json, 1 if problems else 0)
 
 
 def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -> int:
@@ -179,14 +147,8 @@ def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -
             question = "May Claude Code run `git mem` commands without asking each time?"
             allow = typer.confirm(question, default=False) or None
         done, hints = install.install(os.environ, repo, target, scope, allow)
-        if as_json:
-            write_json({"changed": done, "hints": hints})
-            return 0
-        for line in done or ["nothing had to change"]:
-            write(line)
-        for line in hints:
-            write(f"note: {line}")
-        return 0
+        lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
+        return answer({"changed": done, "hints": hints}, lines, as_json)
 
 
 @contextmanager
@@ -197,25 +159,21 @@ def _maybe_repo() -> Iterator[repository.Repo | None]:
     except NotARepository:
         yield None
         return
-    try:
+    with closing(repo.git):
         yield repo
-    finally:
-        repo.git.close()
 
 
 @app.command("uninstall")
 def uninstall_command(
-    target: str = typer.Argument(
+    target: str = argument(
+        "[TARGET]",
+        "What `install` takes: that alone. Without it: everything that init and install set up"
+        " in this repository.",
         "",
-        metavar="[TARGET]",
-        help=(
-            "What `install` takes: that alone. Without it: everything that init and install set up"
-            " in this repository."
-        ),
     ),
     *,
-    user: bool = flag("--user", help="An agent: only out of your own settings."),
-    project: bool = flag("--project", help="An agent: only out of the working tree."),
+    user: bool = flag("--user", "An agent: only out of your own settings."),
+    project: bool = flag("--project", "An agent: only out of the working tree."),
     as_json: Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""
@@ -225,39 +183,34 @@ def uninstall_command(
     if target and target != "git":
         with _maybe_repo() as repo:
             done = install.uninstall(os.environ, repo, target, scope)
-        if as_json:
-            write_json({"changed": done, "kept": []})
-            return 0
-        for line in done or ["nothing was installed"]:
-            write(line)
-        return 0
+        return answer({"changed": done, "kept": []}, done or [_NOTHING], as_json)
     with opened(needs_enabled=False) as store:
         if target:
             done = githooks.uninstall(store)
         else:
             done = [*install.everything_here(os.environ, store.repo), *automemory_dir.leave(store)]
             done += setup.uninstall(store)
-        kept = [n.ref for _, n in store.sources if n.tip()]
-        if as_json:
-            write_json({"changed": done, "kept": kept})
-            return 0
-        for line in done or ["nothing was installed"]:
-            write(line)
-        if kept and not target:
-            write(f"kept: {', '.join(kept)}, which hold the memories")
-        for one in [] if target else installed.state(os.environ, store.repo):
-            removable = one.scope != installed.PLUGIN
-            hint = f"; `git mem uninstall {one.target}` takes it out" if removable else ""
-            write(f"kept: {one.target} in '{one.path}'{hint}")
-        return 0
+        kept = [notes.ref for _, notes in store.sources if notes.tip()]
+        lines = done or [_NOTHING]
+        if not target:
+            lines = [*lines, *_kept(store, kept)]
+        return answer({"changed": done, "kept": kept}, lines, as_json)
+
+
+def _kept(store: Store, refs: list[str]) -> Iterator[str]:
+    """What stays after everything of this repository was taken back."""
+    if refs:
+        yield f"kept: {', '.join(refs)}, which hold the memories"
+    for one in installed.state(os.environ, store.repo):
+        removable = one.scope != installed.PLUGIN
+        hint = f"; `git mem uninstall {one.target}` takes it out" if removable else ""
+        yield f"kept: {one.target} in '{one.path}'{hint}"
 
 
 def _check(target: str) -> None:
     if target not in targets.TARGETS:
-        raise UsageError(
-            f"git mem cannot be installed into '{target}'",
-            hint=f"targets: {', '.join(targets.TARGETS)}",
-        )
+        known = ", ".join(targets.TARGETS)
+        raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {known}")
 
 
 def _scope(target: str, user: bool, project: bool) -> str:

@@ -1,62 +1,53 @@
 """Commands that talk to a remote: sync, push, pull."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 
 from .. import private_sync, sync
 from ..core.errors import UsageError
+from ..core.plural import many
 from ..store import Store
 from . import app
-from .common import many, opened, write, write_json
-from .options import Json, flag, text
+from .common import answer, opened, values
+from .options import Json, argument, flag, text
 
 _Remote = text(
-    "--remote",
-    metavar="NAME",
+    "--remote NAME",
+    "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
+    " only one).",
     filled=True,
-    help=(
-        "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
-        " only one)."
-    ),
 )
-_DryRun = flag("--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
+_DryRun = flag("--dry-run -n", "Show the very texts that would leave; send nothing.")
 _Atomic = flag(
-    "--atomic", help="Push the branch that is checked out along with the memories: both or none."
+    "--atomic", "Push the branch that is checked out along with the memories: both or none."
 )
-_AllowSecret = flag("--allow-secret", help="Send texts although they look like they hold a secret.")
+_AllowSecret = flag("--allow-secret", "Send texts although they look like they hold a secret.")
 _PrivateTo = text(
-    "--private-to",
-    metavar="REMOTE",
+    "--private-to REMOTE",
+    "Instead of the team's memories give this one remote your private notes, all of them, under"
+    " a ref of your own.",
     filled=True,
-    help=(
-        "Instead of the team's memories give this one remote your private notes, all of them, under"
-        " a ref of your own."
-    ),
 )
 _PrivateFrom = text(
-    "--private-from",
-    metavar="REMOTE",
+    "--private-from REMOTE",
+    "Instead of the team's memories take in the private notes you gave that remote.",
     filled=True,
-    help="Instead of the team's memories take in the private notes you gave that remote.",
 )
-_Quiet = flag("-q", "--quiet", help="Print nothing but errors.")
+_Quiet = flag("-q --quiet", "Print nothing but errors.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
 @app.command("sync")
 def sync_command(
-    what: str = typer.Argument(
+    what: str = argument(
+        "[claude]",
+        "claude: not with a remote, but memories as files that Claude Code loads by itself"
+        " (its auto memory).",
         "",
-        metavar="[claude]",
-        help=(
-            "claude: not with a remote, but memories as files that Claude Code loads by itself (its"
-            " auto memory)."
-        ),
     ),
     *,
     remote: str = _Remote,
@@ -73,7 +64,7 @@ def sync_command(
         metavar="N",
         help="claude: at most so many memories (default 50).",
     ),
-    remove: bool = flag("--remove", help="claude: take those files out again."),
+    remove: bool = flag("--remove", "claude: take those files out again."),
 ) -> int:
     """Unite with the team: take in what the remote has, give it what is here.
 
@@ -126,19 +117,10 @@ def pull_command(
     *,
     remote: str = _Remote,
     private_from: str = _PrivateFrom,
-    dry_run: bool = typer.Option(False, "--dry-run", hidden=True),
     quiet: bool = _Quiet,
     as_json: Json,
 ) -> int:
     """Take in what the remote has; nothing leaves."""
-    if dry_run:
-        raise UsageError(
-            "pull sends nothing",
-            hint=(
-                "`git fetch` takes the remote's memories into a tracking copy, `git mem status`"
-                " says that they wait"
-            ),
-        )
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
@@ -159,59 +141,51 @@ def _push(
 
 def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
     """Says what was sent and received. Raises what a dry run would have been refused for."""
-    if as_json:
-        write_json(
-            {
-                "remote": report.remote,
-                "dry_run": report.dry,
-                "received": report.received,
-                "sent": len(report.sent),
-                "purged": report.purged,
-                "remarks": report.remarks,
-                "branch": report.branch or None,
-                "commits": report.commits,
-                **({"ref": report.ref} if report.ref else {}),
-                "texts": report.sent,
-            }
-        )
-    elif report.dry:
-        _say_preview(report)
-    elif not quiet:
-        _say_done(report)
+    facts = {
+        **values(report, "remote", "received", "purged", "remarks", "commits"),
+        "dry_run": report.dry,
+        "sent": len(report.sent),
+        "texts": report.sent,
+        "branch": report.branch or None,
+        **({"ref": report.ref} if report.ref else {}),
+    }
+    if report.dry:
+        answer(facts, _preview(report), as_json)
+    else:
+        answer(facts, [] if quiet else _done(report), as_json)
     if report.secret:
         raise report.secret
     return 0
 
 
-def _say_preview(report: sync.Report) -> None:
+def _preview(report: sync.Report) -> Iterator[str]:
     for item in report.sent:
-        _text(item)
+        yield from _text(item)
     if report.branch:
         commits = many(len(report.commits), "commit")
-        write(f"branch {report.branch.removeprefix('refs/heads/')}: {commits}")
+        yield f"branch {report.branch.removeprefix('refs/heads/')}: {commits}"
         for row in report.commits:
-            write("    " + row)
+            yield "    " + row
     what, where = many(len(report.sent), "record"), f"'{report.remote}'"
     if report.ref:
         what, where = _kinds(report.sent), f"'{report.remote}' as {report.ref}"
-    write(f"{what} would go to {where}; nothing was sent")
-    for remark in report.remarks if report.ref else []:
-        write(remark)
+    yield f"{what} would go to {where}; nothing was sent"
+    if report.ref:
+        yield from report.remarks
 
 
-def _say_done(report: sync.Report) -> None:
+def _done(report: sync.Report) -> Iterator[str]:
     if report.received or report.sent or report.branch:
         along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
         received = many(report.received, "record")
-        write(f"{report.remote}: {received} received, {len(report.sent)} sent{along}")
+        yield f"{report.remote}: {received} received, {len(report.sent)} sent{along}"
         if report.ref and report.sent:
-            write(f"private: {_kinds(report.sent)}, as {report.ref}")
+            yield f"private: {_kinds(report.sent)}, as {report.ref}"
     else:
-        write(f"{report.remote}: up to date")
+        yield f"{report.remote}: up to date"
     if report.purged:
-        write("purged text was taken out")
-    for remark in report.remarks:
-        write(remark)
+        yield "purged text was taken out"
+    yield from report.remarks
 
 
 def _kinds(sent: list[dict[str, Any]]) -> str:
@@ -221,15 +195,15 @@ def _kinds(sent: list[dict[str, Any]]) -> str:
     return many(len(sent), "record") + (f" ({kinds})" if kinds else "")
 
 
-def _text(item: dict[str, Any]) -> None:
+def _text(item: dict[str, Any]) -> Iterator[str]:
     """One record that would leave, whole: every field that is not empty."""
     if item["op"] is None:
-        write(f"line {item['version'][:8]} of another tool: {item['text']}")
+        yield f"line {item['version'][:8]} of another tool: {item['text']}"
         return
-    write(f"{str(item['id'])[:8]} {item['op']} {item['type'] or ''} {item['title'] or ''}".rstrip())
+    yield f"{str(item['id'])[:8]} {item['op']} {item['type'] or ''} {item['title'] or ''}".rstrip()
     for line in str(item["body"] or "").splitlines():
-        write("    " + line)
+        yield "    " + line
     for name, value in sorted(json.loads(item["text"]).items()):
         if name not in _SHOWN:
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            write(f"    {name}: {shown}")
+            yield f"    {name}: {shown}"

@@ -1,20 +1,19 @@
 """Commands about memories and revisions: log, why, blame, diff, bisect, check."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 from .. import render
 from ..anchors import anchor_state, path_state
+from ..core.plural import many
 from ..engine import anchor_state_store
 from ..memory import listing
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from . import app
-from .common import opened, refused, write, write_json
-from .options import At, Id, Json, Limit, text, texts
+from .common import answer, opened, refused, write, write_json
+from .options import PATH, At, Id, Json, argument, number, text, texts
 
 _SHOWN = 20  # memories on a terminal
 
@@ -31,24 +30,20 @@ class _PathsLast(TyperCommand):
 
 @app.command("log", cls=_PathsLast)
 def log_command(
-    revisions: list[str] = typer.Argument(
-        None,
-        metavar="[RANGE]...",
-        help="As for `git log`, for example v1.0..HEAD; paths after `--`.",
+    revisions: list[str] = argument(
+        "[RANGE]...", "As for `git log`, for example v1.0..HEAD; paths after `--`.", None
     ),
     *,
     path: list[str] = texts(
-        "--path",
-        "--paths",
-        help="Only about this file or directory, also under its other names; may be repeated.",
+        PATH, "Only about this file or directory, also under its other names; may be repeated."
     ),
-    limit: Limit,
+    limit: int = number("-n --limit", "How many at most."),
     as_json: Json,
 ) -> int:
     """List memories in the order of the commits they are about."""
     with opened() as store:
         paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
-        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit, paths)
+        items = listing.log(store, revisions or [], limit, paths)
         if as_json:
             write_json(items)
             return 0
@@ -63,18 +58,13 @@ def log_command(
         return 0
 
 
-# Lines
-
-
 @app.command("why")
 def why_command(
-    path: str = typer.Argument(
-        ...,
-        metavar="PATH",
-        help="A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`.",
+    path: str = argument(
+        "PATH", "A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."
     ),
     *,
-    limit: Limit,
+    limit: int = number("-n --limit", "How many at most."),
     at: At,
     as_json: Json,
 ) -> int:
@@ -86,17 +76,21 @@ def why_command(
         items, more = why.why(store, path, at=at, limit=most)
         if as_json:
             write_json(items)
-        else:
-            for item in items:
-                render.listing([item])
-                write(f"    {_because(item['why'])}")
-                for line in render.excerpt(item):
-                    write(line)
-            if more:
-                write(f"… {more} more; -n raises the limit, --json prints all")
-            if not items:
-                write(f"nothing is known about '{path}'" + (f" at {at}" if at else ""))
+            return 0 if items else 1
+        for item in items:
+            _listed(item)
+            for line in render.excerpt(item):
+                write(line)
+        if more:
+            write(f"… {more} more; -n raises the limit, --json prints all")
+        if not items:
+            write(f"nothing is known about '{path}'" + (f" at {at}" if at else ""))
         return 0 if items else 1
+
+
+def _listed(item: dict[str, Any]) -> None:
+    render.listing([item])
+    write(f"    {_because(item['why'])}")
 
 
 _NAMED = {
@@ -138,9 +132,7 @@ def _spans(lines: list[list[int]]) -> str:
 
 @app.command("blame")
 def blame_command(
-    path: str = typer.Argument(
-        ..., metavar="PATH", help="A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."
-    ),
+    path: str = argument("PATH", "A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
     *,
     at: At,
     as_json: Json,
@@ -151,17 +143,7 @@ def blame_command(
     with opened() as store:
         lines, items, name = why.blame(store, path, at=at)
         if as_json:
-            rows = [
-                {
-                    "line": line.number,
-                    "commit": line.commit or None,
-                    **({"older": True} if line.older else {}),
-                    "text": line.text,
-                    "memories": line.ids,
-                }
-                for line in lines
-            ]
-            write_json({"path": name, "lines": rows, "memories": items})
+            write_json({"path": name, "lines": [_row(line) for line in lines], "memories": items})
             return 0 if items else 1
         width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
         digits = len(str(lines[-1].number)) if lines else 1
@@ -172,11 +154,15 @@ def blame_command(
         if items:
             write()
         for item in items:
-            render.listing([item])
-            write(f"    {_because(item['why'])}")
+            _listed(item)
         if not items:
             write("nothing is known about these lines")
         return 0 if items else 1
+
+
+def _row(line: file_lines.Line) -> dict[str, Any]:
+    row = {"line": line.number, "commit": line.commit or None, "text": line.text}
+    return {**row, "memories": line.ids, **({"older": True} if line.older else {})}
 
 
 def _ids(line: file_lines.Line, most: int) -> str:
@@ -186,15 +172,10 @@ def _ids(line: file_lines.Line, most: int) -> str:
     return " ".join(id[:8] for id in line.ids)
 
 
-# Branches
-
-
 @app.command("diff")
 def diff_command(
-    revisions: list[str] = typer.Argument(
-        ...,
-        metavar="RANGE",
-        help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B.",
+    revisions: list[str] = argument(
+        "RANGE", "A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."
     ),
     *,
     as_json: Json,
@@ -208,18 +189,20 @@ def diff_command(
         write_json(found)
         return 0
     _section("taught", found["teaches"])
-    _pairs("changed", [(pair["after"], "before", pair["before"], "") for pair in found["changes"]])
+    changes = found["changes"]
+    _pairs("changed", [(pair["after"], f"before {_short(pair['before'])}") for pair in changes])
     contradicted = []
     for pair in found["contradicts"]:
-        verb, by = "may contradict", pair["by"]
-        if by == branch_diff.SUPERSEDES:
-            verb, by = "supersedes", ""
-        contradicted.append((pair["memory"], verb, pair["against"], by))
+        said = f"may contradict {_short(pair['against'])} ({pair['by']})"
+        if pair["by"] == branch_diff.SUPERSEDES:
+            said = f"supersedes {_short(pair['against'])}"
+        contradicted.append((pair["memory"], said))
     _pairs("contradicted", contradicted)
     _section("forgotten", found["forgets"])
     _section("made stale", found["stale"])
     if not any(found[name] for name in ("teaches", "changes", "contradicts", "forgets", "stale")):
-        write(f"nothing about memories between {found['base']['name']} and {found['tip']['name']}")
+        base, tip = found["base"]["name"], found["tip"]["name"]
+        write(f"nothing about memories between {base} and {tip}")
     return 0
 
 
@@ -229,59 +212,56 @@ def _section(title: str, items: list[dict[str, Any]]) -> None:
         render.listing(items)
 
 
-def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], str]]) -> None:
-    """Memories, each with another one below: (memory, verb, the other, reason)."""
+def _pairs(title: str, pairs: list[tuple[dict[str, Any], str]]) -> None:
+    """Memories, each with a remark below that names another one."""
     if pairs:
         write(f"{title}: {len(pairs)}")
-    for new, verb, old, reason in pairs:
-        render.listing([new])
-        because = f" ({reason})" if reason else ""
-        write(f"    {verb} {old['id'][:8]} {old['type']}: {old['title']}{because}")
+    for memory, remark in pairs:
+        render.listing([memory])
+        write(f"    {remark}")
 
 
-# Staleness
+def _short(memory: dict[str, Any]) -> str:
+    return f"{memory['id'][:8]} {memory['type']}: {memory['title']}"
 
 
 @app.command("bisect")
 def bisect_command(
     id: Id,
     *,
-    path: list[str] = texts(
-        "--path", "--paths", help="Only this path of the memory; may be repeated."
-    ),
+    path: list[str] = texts(PATH, "Only this path of the memory; may be repeated."),
     as_json: Json,
 ) -> int:
     """Find the commit that made a memory stale: the first after which a path (or its lines) never
     again was what it was. Exit code 1: none is stale.
     """
     with opened() as store:
-        found, title, stale, fine = bisect.bisect(
-            store, id, [store.repo.path_in_tree(p) for p in path]
-        )
-    if as_json:
-        write_json({"id": found, "title": title, "stale": stale, "others": fine})
-        return 0 if stale else 1
+        paths = [store.repo.path_in_tree(p) for p in path]
+        found, title, stale, fine = bisect.bisect(store, id, paths)
+    value = {"id": found, "title": title, "stale": stale, "others": fine}
+    lines = [*_stale_lines(stale), *map(_fine_line, fine)]
+    if stale:
+        return answer(value, lines, as_json)
+    name = f"memory {found[:8]}"
+    unknown = any(item["state"] == "unknown" for item in fine)
+    said = f"nobody can tell whether {name} is stale" if unknown else f"{name} is not stale"
+    return answer(value, [*lines, f"{said}: {title}"], as_json, 1)
+
+
+def _stale_lines(stale: list[dict[str, Any]]) -> Iterator[str]:
     for item in stale:
-        write(f"{item['path']}: {item['state']}" + (f", now {item['now']}" if item["now"] else ""))
-        write(f"    by {_commit(item)}")
-        for name, words in (("brought", "which took it from"), ("merged_by", "merged by")):
-            rows = item.get(name, [])
-            for row in rows if isinstance(rows, list) else [rows]:
-                write(f"    {words} {_commit(row)}")
-    for item in fine:
-        now = f" to {item['now']}" if item.get("now") else ""
-        reason = f" ({item['reason']})" if item.get("reason") else ""
-        write(f"{item['path']}: {item['state']}{now}{reason}")
-    if any(item["state"] == "unknown" for item in fine) and not stale:
-        write(f"nobody can tell whether memory {found[:8]} is stale: {title}")
-    elif not stale:
-        write(f"memory {found[:8]} is not stale: {title}")
-    return 0 if stale else 1
+        yield f"{item['path']}: {item['state']}" + (f", now {item['now']}" if item["now"] else "")
+        yield f"    by {_commit(item)}"
+        for row in item.get("brought", []):
+            yield f"    which took it from {_commit(row)}"
+        if "merged_by" in item:
+            yield f"    merged by {_commit(item['merged_by'])}"
 
 
-def _reasons(item: dict[str, Any]) -> list[str | None]:
-    """Why nobody can tell where a memory stands, or what became of its paths."""
-    return [item["anchor"].get("reason"), *(path.get("reason") for path in item["paths"])]
+def _fine_line(item: dict[str, Any]) -> str:
+    now = f" to {item['now']}" if item.get("now") else ""
+    reason = f" ({item['reason']})" if item.get("reason") else ""
+    return f"{item['path']}: {item['state']}{now}{reason}"
 
 
 def _commit(row: dict[str, Any]) -> str:
@@ -292,10 +272,9 @@ def _commit(row: dict[str, Any]) -> str:
 def check_command(
     *,
     since: str = text(
-        "--since",
-        metavar="REV",
+        "--since REV",
+        "Only what became stale since this revision, for example origin/main.",
         filled=True,
-        help="Only what became stale since this revision, for example origin/main.",
     ),
     as_json: Json,
 ) -> int:
@@ -310,9 +289,8 @@ def check_command(
         write_json(found)
         return 0 if passed else 1
     if stale:
-        noun = "memory" if len(stale) == 1 else "memories"
-        became = f"{len(stale)} {noun} became stale since {since}:"
-        write(became if since else f"{len(stale)} stale {noun}:")
+        became = f"{many(len(stale), 'memory')} became stale since {since}:"
+        write(became if since else f"{many(len(stale), 'stale memory')}:")
         render.listing(stale)
         write(
             "`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds"
@@ -322,8 +300,7 @@ def check_command(
         shallow = " in a shallow clone" if found["shallow"] else ""
         write(f"{len(unknown)} of which nobody can tell{shallow}:")
         render.listing(unknown)
-        noun = "memory" if len(unknown) == 1 else "memories"
-        refused(f"cannot check {len(unknown)} {noun}", _way_out(unknown, found["shallow"]))
+        refused(f"cannot check {many(len(unknown), 'memory')}", _way_out(unknown, found["shallow"]))
     if not found["complete"]:
         refused(
             "cannot check all memories: notes could not be read, and what they hold is not known",
@@ -343,9 +320,10 @@ def check_command(
 
 def _way_out(unknown: list[dict[str, Any]], shallow: bool) -> str:
     """What makes it possible to tell."""
+    reasons = [item["anchor"].get("reason") for item in unknown]
+    reasons += [path.get("reason") for item in unknown for path in item["paths"]]
     if shallow:
         return "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow"
-    reasons = [reason for item in unknown for reason in _reasons(item)]
     if anchor_state.PARTIAL in reasons:
         return (
             "this is a partial clone: one without `--filter` (in a workflow: without `filter`)"

@@ -1,19 +1,27 @@
 """Commands that take memories elsewhere and bring them in: export, import."""
 
-from __future__ import annotations
-
+import os
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import typer
 
 from .. import render
-from ..core.errors import MemError, UsageError
+from ..agents import automemory, automemory_import
+from ..capture import commitlog, pipeline, suggestions
+from ..core.errors import GitFailed, MemError, UsageError
+from ..core.plural import many
 from ..engine.filters import Filter
-from ..memory import listing, transfer
+from ..memory import adr, listing, transfer
 from ..store import Store
 from . import app
-from .common import opened, read_file, refused, scope_of, write, write_json
-from .options import Json, flag, text
+from .claude import look
+from .common import answer, opened, read_file, refused, scope_of, values, write, write_file
+from .options import Json, argument, flag, text
+
+_COMMITS = 5_000  # that are read where no range bounds them
 
 
 @app.command("export")
@@ -21,8 +29,8 @@ def export_command(
     output: str = typer.Option(
         "-", "-o", "--output", metavar="FILE", help="Where to write (default: standard output)."
     ),
-    format: str = typer.Option("jsonl", "--format", help="jsonl or md."),
-    scope: str = typer.Option("team", "--scope", help="team, private, or all."),
+    format: str = typer.Option("jsonl", help="jsonl or md."),
+    scope: str = typer.Option("team", help="team, private, or all."),
 ) -> int:
     """Write memories as JSON Lines or Markdown; `git mem import` reads both."""
     if format not in ("jsonl", "md"):
@@ -34,55 +42,43 @@ def export_command(
         items, _ = listing.list_memories(store, which, all_branches=True)
         several = sum("alternatives" in item for item in items)
         if several:
-            have = "memory has" if several == 1 else "memories have"
-            store.warn(
-                f"warning: {several} {have} alternatives: the newest text of each is written"
-            )
+            have = f"{many(several, 'memory')} {'has' if several == 1 else 'have'}"
+            store.warn(f"warning: {have} alternatives: the newest text of each is written")
         items.reverse()  # oldest first, so that an import keeps the order
         lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
-        if output == "-":
-            if render.is_terminal():
-                lines = (render.safe(text, lines=True) for text in lines)
-            sys.stdout.writelines(lines)
+        if output != "-":
+            write_file(output, lines)
+            write(f"{len(items)} memories written to '{output}'")
             return 0
-        try:
-            with open(output, "w", encoding="utf-8", newline="\n") as f:
-                f.writelines(lines)
-        except OSError as e:
-            raise MemError(f"cannot write '{output}': {e.strerror}") from e
-        write(f"{len(items)} memories written to '{output}'")
+        if render.is_terminal():
+            lines = (render.safe(text, lines=True) for text in lines)
+        sys.stdout.writelines(lines)
         return 0
 
 
 @app.command("import")
 def import_command(
-    file: str = typer.Argument(
-        ...,
-        help=(
-            "A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code"
-            " noted on this project; `git-log`: what commit messages say; `adr`: decision records"
-            " in the tree."
-        ),
-    ),
-    where: str = typer.Argument(
+    file: str = argument(
         "",
-        help=(
-            "git-log: a range of commits (default: the newest 5000); adr: a directory (default:"
-            " docs/adr and the like)."
-        ),
+        "A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code"
+        " noted on this project; `git-log`: what commit messages say; `adr`: decision records"
+        " in the tree.",
+    ),
+    where: str = argument(
+        "",
+        "git-log: a range of commits (default: the newest 5000); adr: a directory (default:"
+        " docs/adr and the like).",
+        "",
     ),
     *,
     private: bool = flag(
-        "--private",
-        help="Keep them in private notes (`claude` and `git-log`: always, unless --team).",
+        "--private", "Keep them in private notes (`claude` and `git-log`: always, unless --team)."
     ),
-    team: bool = flag("--team", help="Store them in the shared notes."),
-    directory: str = text(
-        "--from", metavar="DIR", help="claude: read this directory of topic files."
-    ),
-    dry_run: bool = flag("--dry-run", "-n", help="claude, git-log, adr: say what would be stored."),
+    team: bool = flag("--team", "Store them in the shared notes."),
+    directory: str = text("--from DIR", "claude: read this directory of topic files."),
+    dry_run: bool = flag("--dry-run -n", "claude, git-log, adr: say what would be stored."),
     allow_secret: bool = flag(
-        "--allow-secret", help="Store texts although they look like they hold secrets."
+        "--allow-secret", "Store texts although they look like they hold secrets."
     ),
     as_json: Json,
 ) -> int:
@@ -92,9 +88,8 @@ def import_command(
     scope = scope_of(private, team)
     if directory and file != "claude":
         raise UsageError("--from goes with `git mem import claude`")
-    if (dry_run and file not in ("claude", "git-log", "adr")) or (
-        where and file not in ("git-log", "adr")
-    ):
+    sources = ("git-log", "adr")
+    if (dry_run and file not in ("claude", *sources)) or (where and file not in sources):
         raise UsageError(
             "--dry-run goes with claude, git-log and adr, a range with git-log, a directory"
             " with adr"
@@ -102,33 +97,161 @@ def import_command(
     captured = "team" if team else "private"  # nobody wrote it as a memory
     with opened() as store:
         if file == "claude":  # a file of that name is './claude'
-            from . import claude
+            status = _claude(store, directory, captured, allow_secret, dry_run, as_json)
+        elif file == "git-log":
+            status = _log(store, where, captured, dry_run, as_json)
+        elif file == "adr":
+            status = _adr(store, where, scope, allow_secret, dry_run, as_json)
+        else:
+            status = _file(store, file, scope, allow_secret, as_json)
+        if not dry_run:
+            store.with_cache(lambda cache: cache.count())
+        return status
 
-            return claude.import_claude(store, directory, captured, allow_secret, dry_run, as_json)
-        if file not in ("git-log", "adr"):
-            return _import_file(store, file, scope, allow_secret, as_json)
-        from . import imports
 
-        if file == "git-log":
-            return imports.import_log(store, where, captured, dry_run, as_json)
-        return imports.import_adr(store, where, scope, allow_secret, dry_run, as_json)
-
-
-def _import_file(store: Store, file: str, scope: str, allow_secret: bool, as_json: bool) -> int:
+def _file(store: Store, file: str, scope: str, allow_secret: bool, as_json: bool) -> int:
     results, broken, moved = transfer.import_text(store, read_file(file), scope, allow_secret)
     for line in broken:
         refused(line)
     for i, result in enumerate(results, 1):
         if result.status == "refused":
             refused(f"memory {i}: {result.reason}")
-    statuses = [result.status for result in results]
-    counts = {name: statuses.count(name) for name in ("stored", "duplicate", "refused")}
+    counts = _counts(results, "stored", "duplicate", "refused")
     failed = counts["refused"] + len(broken)
-    if as_json:
-        write_json({**counts, "broken": len(broken), "moved_to_head": moved})
-    else:
-        write(f"{counts['stored']} stored, {counts['duplicate']} known, {failed} refused")
-        if moved:
-            write(f"{moved} name a commit that is not here; they were attached to HEAD")
-    store.with_cache(lambda cache: cache.count())
-    return 1 if failed else 0
+    lines = [f"{counts['stored']} stored, {counts['duplicate']} known, {failed} refused"]
+    if moved:
+        lines.append(f"{moved} name a commit that is not here; they were attached to HEAD")
+    found = {**counts, "broken": len(broken), "moved_to_head": moved}
+    return answer(found, lines, as_json, 1 if failed else 0)
+
+
+def _counts(items: Iterable[Any], *names: str) -> dict[str, int]:
+    """How many have each status."""
+    found = Counter(item.status for item in items)
+    return {name: found[name] for name in names}
+
+
+def _named(id: str, text: str) -> str:
+    return f"{id[:8]} {text}" if id else text
+
+
+def _claude(
+    store: Store, directory: str, scope: str, allow_secret: bool, dry: bool, as_json: bool
+) -> int:
+    """Takes the project's auto memory in, or the directory given."""
+    sight = None if directory else look(store)
+    if sight and sight.refused:
+        raise MemError(
+            f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the"
+            " repository",
+            hint="a committed file may not say what is read here; if you trust it, name the"
+            " directory with --from",
+        )
+    path = sight.path if sight else os.path.abspath(directory)
+    report = automemory_import.take(store, path, scope=scope, allow_secret=allow_secret, dry=dry)
+    if sight and not dry:
+        automemory.keep(store.repo.mem_dir, sight)
+    counts = _counts(report.items, "stored", "edited", "known", "ours", "refused")
+    for item in report.items:
+        if item.status == "refused":
+            refused(f"'{item.file}': {item.reason}", item.hint)
+
+    def lines() -> Iterator[str]:
+        for item in report.items:
+            if item.status in ("stored", "edited"):
+                yield _named(item.id, f"{item.status} {item.file}: {item.title}")
+        would = "would be " if dry else ""
+        yield (
+            f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+            f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
+            f" from '{report.directory}'"
+        )
+        for name in report.missing:
+            yield f"MEMORY.md names '{name}', which is not there"
+
+    topics = [values(i, "file", "status", "id", "title", "reason") for i in report.items]
+    found = {"directory": report.directory, "dry_run": dry, **counts, "missing": report.missing}
+    return answer({**found, "topics": topics}, lines(), as_json, 1 if counts["refused"] else 0)
+
+
+def _log(store: Store, given: str, scope: str, dry: bool, as_json: bool) -> int:
+    """Keeps what commit messages say for certain; proposes the surest of the rest."""
+    if given.startswith("-"):
+        raise UsageError(f"'{given}' is no range of commits", hint="write it like v1.0..HEAD")
+    commits = []
+    if given or store.repo.head():
+        most = 1_000_000 if ".." in given else _COMMITS
+        try:
+            commits = commitlog.read(store.repo.git, [given or "HEAD"], [], most)
+        except GitFailed as e:
+            hint = "write it like v1.0..HEAD"
+            raise UsageError(f"git knows no commits '{given}'", hint=hint) from e
+    candidates = commitlog.candidates(commits)
+    most = store.settings.number("suggestions") * suggestions.HELD
+    outcomes = pipeline.keep(store, candidates, scope=scope, most=most, dry=dry)
+    counts = _counts(outcomes, "kept", "suggested", "known", "refused", "skipped")
+    rows = [
+        (c, o)
+        for c, o in zip(candidates, outcomes, strict=True)
+        if o.status in ("kept", "suggested", "refused")
+    ]
+    for c, o in rows:
+        if o.status == "refused":
+            refused(f"commit {c.commit[:8]}: {o.reason}")
+
+    def lines() -> Iterator[str]:
+        for c, o in rows:
+            if o.status != "refused":
+                first = c.text.partition("\n")[0][:100]
+                yield _named(o.id, f"{o.status} {c.commit[:8]} {o.type}: {first}")
+        would = "would be " if dry else ""
+        summary = (
+            f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
+            f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+        )
+        if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
+            summary += f"; {beyond} less sure ones were left out"
+        if counts["suggested"] and not dry:
+            summary += "; `git mem review` decides about suggestions"
+        yield summary
+
+    kept = [
+        {
+            **values(c, "commit", "paths"),
+            **values(o, "status", "id", "reason"),
+            "type": o.type or None,
+            "confidence": round(o.confidence, 4),
+            "stage": o.stage or None,
+            "body": c.text if o.status != "refused" else None,
+            "supersedes": o.old or None,
+        }
+        for c, o in rows
+    ]
+    found = {"dry_run": dry, "commits": len(commits), **counts, "memories": kept}
+    return answer(found, lines(), as_json)
+
+
+def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool, as_json: bool) -> int:
+    """Takes decision records in."""
+    place = os.path.abspath(given) if given else ""
+    items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
+    counts = _counts(items, "stored", "edited", "known", "left out", "refused")
+    for item in items:
+        if item.status == "refused":
+            refused(f"'{item.path}': {item.reason}")
+
+    def lines() -> Iterator[str]:
+        for item in items:
+            if item.status in ("stored", "edited"):
+                yield _named(item.id, f"{item.status} {item.path}: {item.title}")
+            elif item.status == "left out":
+                yield f"left out {item.path}: {item.reason}"
+        would = "would be " if dry else ""
+        yield (
+            f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+            f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"
+        )
+
+    files = [values(i, "path", "status", "id", "title", "reason") for i in items]
+    found = {"dry_run": dry, **{name.replace(" ", "_"): n for name, n in counts.items()}}
+    return answer({**found, "files": files}, lines(), as_json, 1 if counts["refused"] else 0)

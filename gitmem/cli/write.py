@@ -1,11 +1,9 @@
-"""Commands that write memories: remember, edit, supersede, forget, share."""
+"""Commands that write memories: remember, edit, supersede, forget, share, sign."""
 
-from __future__ import annotations
-
-import json
 import os
-import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import typer
@@ -13,63 +11,47 @@ import typer
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
 from ..memory import memories, remember, write_gate
+from ..memory.memories import Found
+from ..render import progress
 from ..store import Store
-from . import app
-from .common import (
-    each,
-    from_editor,
-    opened,
-    refused,
-    scope_of,
-    text_from,
-    values,
-    warn,
-    write,
-    write_json,
-)
-from .options import (
-    AllowSecret,
-    Id,
-    Ids,
-    Json,
-    Message,
-    Paths,
-    Stdin,
-    Tags,
-    Type,
-    flag,
-    text,
-)
+from . import app, common, options
+from .common import opened, refused, values, warn, write, write_json
 
 
 @app.command("remember")
 def remember_command(
-    text: list[str] = typer.Argument(None, metavar="[TEXT]...", help="What to remember."),
+    words: list[str] = options.argument("[TEXT]...", "What to remember.", None),
     *,
-    message: Message,
-    stdin: Stdin,
-    jsonl: str = text(
-        "--jsonl", metavar="FILE", help="Store many: one JSON object a line (`-`: standard input)."
+    message: options.Message,
+    stdin: options.Stdin,
+    jsonl: str = options.text(
+        "--jsonl FILE", "Store many: one JSON object a line (`-`: standard input)."
     ),
-    title: str = text("--title", help="A title; the first line of the text serves otherwise."),
-    type: Type,
-    tag: Tags,
-    path: Paths,
-    commit: str = text(
-        "--commit", metavar="REV", filled=True, help="The commit it is about (default HEAD)."
+    title: str = options.text("--title", "A title; the first line of the text serves otherwise."),
+    type: options.Type,
+    tag: options.Tags,
+    path: options.Paths,
+    commit: str = options.text(
+        "--commit REV", "The commit it is about (default HEAD).", filled=True
     ),
-    phase: str = text("--phase", help="A phase or milestone of the project."),
-    provenance: str = text("--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
-    source: str = text("--source", help="Where it comes from; a source seen before adds nothing."),
-    private: bool = flag("--private", help="Keep it in private notes, which git mem never pushes."),
-    team: bool = flag("--team", help="Store it in the shared notes."),
-    allow_secret: AllowSecret,
-    as_json: Json,
+    phase: str = options.text("--phase", "A phase or milestone of the project."),
+    provenance: str = options.text("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
+    source: str = options.text(
+        "--source", "Where it comes from; a source seen before adds nothing."
+    ),
+    private: bool = options.flag(
+        "--private", "Keep it in private notes, which git mem never pushes."
+    ),
+    team: bool = options.flag("--team", "Store it in the shared notes."),
+    allow_secret: options.AllowSecret,
+    as_json: options.Json,
 ) -> int:
     """Store a memory, anchored to a commit."""
-    scope = scope_of(private, team)
+    scope = common.scope_of(private, team)
     with opened() as store:
-        body = None if jsonl else text_from(" ".join(text) if text else None, message, stdin)
+        body = (
+            None if jsonl else common.text_from(" ".join(words) if words else None, message, stdin)
+        )
         given = {
             "body": body, "title": title, "type": type, "tags": tag, "paths": path,
             "commit": commit, "phase": phase, "source": source, "provenance": provenance,
@@ -79,7 +61,7 @@ def remember_command(
             known = ", ".join(record.PROVENANCE)
             raise UsageError(f"--provenance is one of {known}, not '{provenance}'")
         if jsonl:
-            if text or message or stdin or title or path or source:
+            if words or message or stdin or title or path or source:
                 raise UsageError("--jsonl takes text, title, path and source from the file")
             defaults = {name: value for name, value in draft.items() if value}
             return _store_lines(store, jsonl, defaults, allow_secret, as_json)
@@ -120,84 +102,54 @@ _BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the
 def _store_lines(
     store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
 ) -> int:
-    """`remember --jsonl`: every good line is stored, every bad one named.
-
-    `defaults` serve lines that lack the field; a given scope wins.
-    """
-    from ..render import progress
-
+    """Stores every good line, names every bad one; `defaults` serve lines without a field."""
     known = remember.Known(store)
-    counts = {remember.STORED: 0, remember.DUPLICATE: 0, remember.REFUSED: 0}
+    counts: Counter[str] = Counter()
+    lines = common.json_lines(name)
     try:
         with progress("remembering", total=None) as advance:
-            block: list[tuple[int, dict[str, Any] | str]] = []
-            for numbered in _json_lines(name):
-                block.append(numbered)
-                if len(block) == _BLOCK:
-                    _store_block(store, block, defaults, allow_secret, as_json, counts, known)
-                    advance(len(block))
-                    block = []
-            _store_block(store, block, defaults, allow_secret, as_json, counts, known)
-            advance(len(block))
+            while block := list(islice(lines, _BLOCK)):
+                for number, result in _store_block(store, block, defaults, allow_secret, known):
+                    counts[result.status] += 1
+                    _say_line(number, result, as_json)
+                advance(len(block))
         store.with_cache(lambda cache: None, ahead=known.ahead)
     finally:
         known.ahead.cancel()
+    stored, known_before = counts[remember.STORED], counts[remember.DUPLICATE]
     if not as_json:
-        write(
-            f"{counts['stored']} stored, {counts['duplicate']} known, {counts['refused']} refused"
-        )
+        write(f"{stored} stored, {known_before} known, {counts[remember.REFUSED]} refused")
     return 1 if counts[remember.REFUSED] else 0
-
-
-def _json_lines(name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line number, object or what is wrong with the line); blank lines are skipped."""
-    try:
-        stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
-    except OSError as e:
-        raise MemError(f"cannot read '{name}': {e.strerror}") from e
-    with stream:
-        for number, raw in enumerate(stream, 1):
-            if not raw.strip():
-                continue
-            if why := record.no_text(raw):
-                yield number, why
-                continue
-            try:
-                value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except (ValueError, RecursionError) as e:
-                yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
-            else:
-                yield number, value if isinstance(value, dict) else "is no JSON object"
 
 
 def _store_block(
     store: Store,
-    block: list[tuple[int, dict[str, Any] | str]],
+    block: list[common.JsonLine],
     defaults: dict[str, Any],
     allow_secret: bool,
-    as_json: bool,
-    counts: dict[str, int],
     known: remember.Known,
-) -> None:
-    """Stores the objects of a block in one commit, and says what became of each line."""
+) -> Iterator[tuple[int, remember.Result]]:
+    """Stores the objects of a block in one commit; (number, result) of each line."""
     forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
     drafts = [{**defaults, **value, **forced} for _, value in block if not isinstance(value, str)]
-    results = iter(
-        remember.remember(store, drafts, allow_secret=allow_secret, known=known) if drafts else []
-    )
+    results: list[remember.Result] = []
+    if drafts:
+        results = remember.remember(store, drafts, allow_secret=allow_secret, known=known)
+    following = iter(results)
     for number, value in block:
         if isinstance(value, str):
-            result = remember.Result(remember.REFUSED, reason=value)
+            yield number, remember.Result(remember.REFUSED, reason=value)
         else:
-            result = next(results)
-        status, reason = result.status, result.reason
-        counts[status] += 1
-        if as_json:
-            write_json({"line": number, **values(result, "id", "status", "reason")})
-        if status == remember.REFUSED:
-            refused(f"line {number}: {reason}")
-        elif status == remember.STORED and reason:
-            warn(f"note: line {number}: {reason}")
+            yield number, next(following)
+
+
+def _say_line(number: int, result: remember.Result, as_json: bool) -> None:
+    if as_json:
+        write_json({"line": number, **values(result, "id", "status", "reason")})
+    if result.status == remember.REFUSED:
+        refused(f"line {number}: {result.reason}")
+    elif result.status == remember.STORED and result.reason:
+        warn(f"note: line {number}: {result.reason}")
 
 
 def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
@@ -212,24 +164,22 @@ def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[s
 
 @app.command("edit")
 def edit_command(
-    id: Id,
+    id: options.Id,
     *,
-    message: Message,
-    stdin: bool = flag("--stdin", help="Read the new text from standard input."),
-    title: str = typer.Option(None, "--title", help="A new title ('' removes it)."),
-    type: str = typer.Option(None, "--type", help="A new type."),
+    message: options.Message,
+    stdin: bool = options.flag("--stdin", "Read the new text from standard input."),
+    title: str = typer.Option(None, help="A new title ('' removes it)."),
+    type: str = typer.Option(None, help="A new type."),
     tag: list[str] = typer.Option(
-        None, "--tag", "--tags", help="The new tags, all of them ('' removes them)."
+        None, *options.TAG.split(), help="The new tags, all of them ('' removes them)."
     ),
     path: list[str] = typer.Option(
-        None, "--path", "--paths", help="The new paths, all of them ('' removes them)."
+        None, *options.PATH.split(), help="The new paths, all of them ('' removes them)."
     ),
-    provenance: str = typer.Option(
-        None, "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."
-    ),
-    phase: str = typer.Option(None, "--phase", help="A new phase."),
-    allow_secret: AllowSecret,
-    as_json: Json,
+    provenance: str = typer.Option(None, help="VERIFIED, CITED, ASSUMED or CACHED."),
+    phase: str = typer.Option(None, help="A new phase."),
+    allow_secret: options.AllowSecret,
+    as_json: options.Json,
 ) -> int:
     """Change a memory; without options, in the editor."""
     with opened() as store:
@@ -237,59 +187,58 @@ def edit_command(
             "title": title, "type": type, "provenance": provenance, "phase": phase,
             "tags": [word for word in tag if word] if tag else None,
             "paths": [name for name in path if name] if path else None,
-            "body": text_from(None, message, stdin) if message or stdin else None,
+            "body": common.text_from(None, message, stdin) if message or stdin else None,
         }  # fmt: skip
         changes = {name: value for name, value in given.items() if value is not None}
         if not changes:
-            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            if not common.interactive():
                 raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
-            changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
+            changes["body"] = common.from_editor(str(memories.find(store, id).record.data["body"]))
         changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
-        new, replaced = found.record.data, [(r.version, r.data) for r in found.settled]
+        id, title = found.memory.id, record.title_of(found.record.data)
+        replaced = [
+            {
+                "version": r.version,
+                "title": record.clean(record.title_of(r.data)),
+                "body": record.clean(r.data["body"]),
+            }
+            for r in found.settled
+        ]
         if as_json:
-            versions = [
-                {
-                    "version": version,
-                    "title": record.clean(record.title_of(data)),
-                    "body": record.clean(data["body"]),
-                }
-                for version, data in replaced
-            ]
-            said = {"id": found.memory.id, "status": "edited", "title": record.title_of(new)}
-            write_json({**said, **({"settled": versions} if versions else {})})
+            settled = {"settled": replaced} if replaced else {}
+            write_json({"id": id, "status": "edited", "title": title, **settled})
         else:
-            write(f"edited {found.memory.id[:8]} {record.title_of(new)}")
+            write(f"edited {id[:8]} {title}")
         if replaced:
-            titles = [f"'{record.clean(record.title_of(data))}'" for _, data in replaced]
+            titles = ", ".join(f"'{other['title']}'" for other in replaced)
             warn(
                 f"note: settled: {1 + len(replaced)} versions stood beside each other,"
-                f" and this one takes the place of {', '.join(titles)}"
+                f" and this one takes the place of {titles}"
             )
         return 0
 
 
 @app.command("supersede")
 def supersede_command(
-    id: str = typer.Argument(..., help="The memory that no longer holds."),
-    text: str = typer.Argument(None, help="What holds instead."),
+    id: str = options.argument("", "The memory that no longer holds."),
+    words: str = options.argument("[TEXT]", "What holds instead.", None),
     *,
-    message: Message,
-    stdin: Stdin,
-    title: str = text("--title", help="A title for the new memory."),
-    type: Type,
-    tag: Tags,
-    path: Paths,
-    allow_secret: AllowSecret,
-    as_json: Json,
+    message: options.Message,
+    stdin: options.Stdin,
+    title: str = options.text("--title", "A title for the new memory."),
+    type: options.Type,
+    tag: options.Tags,
+    path: options.Paths,
+    allow_secret: options.AllowSecret,
+    as_json: options.Json,
 ) -> int:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
     with opened() as store:
-        body = text_from(text, message, stdin)
+        body = common.text_from(words, message, stdin)
         if body is None:
-            raise UsageError(
-                "nothing takes its place", hint="give the new text, -m TEXT or --stdin"
-            )
+            hint = "give the new text, -m TEXT or --stdin"
+            raise UsageError("nothing takes its place", hint=hint)
         given = {"body": body, "title": title, "type": type, "tags": tag, "paths": path}
         fields = _admitted(store, given, allow_secret)
         new = memories.supersede(store, id, fields, allow_secret=allow_secret)
@@ -303,11 +252,11 @@ def supersede_command(
 
 @app.command("forget")
 def forget_command(
-    ids: Ids,
+    ids: options.Ids,
     *,
-    reason: str = text("--reason", help="Why, for whoever looks at it later."),
-    allow_secret: AllowSecret,
-    as_json: Json,
+    reason: str = options.text("--reason", "Why, for whoever looks at it later."),
+    allow_secret: options.AllowSecret,
+    as_json: options.Json,
 ) -> int:
     """Hide memories, here and wherever the notes arrive.
 
@@ -315,25 +264,56 @@ def forget_command(
     """
     from ..agents import automemory_export
 
-    def forget(store: Store, id: str) -> memories.Found:
+    def forget(store: Store, id: str) -> Found:
         return memories.forget(store, id, reason, allow_secret=allow_secret)
 
     # A memory that an agent was given as a file goes from there, too.
-    return each(ids, forget, "forgotten", "forgot", as_json, automemory_export.tend)
+    return _each(ids, forget, "forgotten", "forgot", as_json, automemory_export.tend)
 
 
 @app.command("share")
 def share_command(
-    ids: list[str] = typer.Argument(
-        ..., metavar="ID...", help="Private memories to give to the team."
-    ),
+    ids: list[str] = options.argument("ID...", "Private memories to give to the team."),
     *,
-    allow_secret: AllowSecret,
-    as_json: Json,
+    allow_secret: options.AllowSecret,
+    as_json: options.Json,
 ) -> int:
     """Copy private memories into the shared notes."""
 
-    def share(store: Store, id: str) -> memories.Found:
+    def share(store: Store, id: str) -> Found:
         return memories.share(store, id, allow_secret=allow_secret)
 
-    return each(ids, share, "shared", "shared", as_json)
+    return _each(ids, share, "shared", "shared", as_json)
+
+
+@app.command("sign")
+def sign_command(ids: options.Ids, *, as_json: options.Json) -> int:
+    """Vouch for memories: a new version with the same text, signed with your key."""
+    return _each(ids, memories.sign, "signed", "signed", as_json)
+
+
+def _each(
+    ids: list[str],
+    change: Callable[[Store, str], Found],
+    status: str,
+    verb: str,
+    as_json: bool,
+    after: Callable[[Store], object] | None = None,
+) -> int:
+    """Applies a change to each memory; one that is refused is named and does not stop the rest."""
+    failed = 0
+    with opened() as store:
+        for id in ids:
+            try:
+                found = change(store, id)
+            except MemError as e:
+                refused(e.message, e.hint)
+                failed = 1
+                continue
+            if as_json:
+                write_json({"id": found.memory.id, "status": status})
+            else:
+                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
+        if after:
+            after(store)
+    return failed

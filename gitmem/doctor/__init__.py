@@ -5,8 +5,6 @@ except that a notes ref which is gone is put back, as by every reader. `repair` 
 needs no decision of the user's: nothing is guessed, no line is ever dropped.
 """
 
-from __future__ import annotations
-
 from ..core.errors import MemError
 from ..store import Store
 from . import cache_checks, note_checks, setup_checks
@@ -16,24 +14,17 @@ __all__ = ["BAD", "OFF", "OK", "WARN", "Finding", "examine", "repair"]
 
 # Each takes the store and yields findings, good ones included. The order is that of the report.
 CHECKS = (
-    setup_checks.versions,
-    setup_checks.enabled,
-    setup_checks.ownership,
-    setup_checks.namespace,
+    setup_checks.repository,
     setup_checks.settings,
     setup_checks.files,
-    setup_checks.threats,
     setup_checks.programs,
     setup_checks.hooks,
     setup_checks.logs,
     setup_checks.agents,
-    setup_checks.models,
-    setup_checks.signing,
-    setup_checks.sessions,
+    setup_checks.remarks,
     note_checks.locks,
     cache_checks.notes_and_cache,
-    setup_checks.embedding_table,
-    setup_checks.encoder,
+    setup_checks.packaged,
     setup_checks.policy,
 )
 
@@ -43,10 +34,7 @@ def examine(store: Store) -> list[Finding]:
 
 
 def repair(findings: list[Finding]) -> list[str]:
-    """Mends what can be mended; one line for each thing done or failed.
-
-    A repair that fails stops no other.
-    """
+    """One line for each thing mended or not; a repair that fails stops no other."""
     done = []
     for mend in dict.fromkeys(finding.repair for finding in findings if finding.repair):
         try:

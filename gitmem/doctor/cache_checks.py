@@ -1,20 +1,18 @@
 """Checks of the cache against the notes it is made from, and of commits that memories are about."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator
 
 from ..anchors import patch_id_marks, reanchor
+from ..core.plural import many
 from ..engine import cache, cache_check, cache_lock, index
 from ..engine.filters import Filter
 from ..store import Store
 from . import note_checks
-from .finding import BAD, LISTED, OK, WARN, Finding, many
+from .finding import BAD, LISTED, OK, WARN, Finding
 
 _LONG_HISTORY = 20_000  # commits from which a commit-graph is worth a word
-_NONE_YET = "no cache yet; the first recall builds it"
 
 
 def notes_and_cache(store: Store) -> Iterator[Finding]:
@@ -43,12 +41,11 @@ def cached(store: Store) -> list[Finding]:
         if os.path.exists(path):
             opened = cache.open_cache(store.repo.mem_dir, create=False)
         if opened is None:
-            return [Finding(OK, _NONE_YET)]
+            return [Finding(OK, "no cache yet; the first recall builds it")]
         damage = cache_check.check_all(opened, store.table)
         if not damage:
             size = cache_lock.size(path) / 1e6
-            text = f"cache: {Filter().count(opened)} memories, {size:.1f} MB"
-            found = [Finding(OK, text)]
+            found = [Finding(OK, f"cache: {Filter().count(opened)} memories, {size:.1f} MB")]
             if index.pending(opened, store.sources):
                 found.append(Finding(OK, "the notes moved since; the next recall catches up"))
             return found
@@ -86,7 +83,7 @@ def _commits(store: Store) -> Iterator[Finding]:
         yield from _commit_graph(store)
     lost = reanchor.lost(store)
     if lost:
-        memories = sum(item.memories for item in lost)
+        n = sum(item.memories for item in lost)
         listed = [
             f"{item.commit[:12]}{'' if item.here else ' (not here)'}: {item.memories}"
             + "".join(f", same change as {c[:12]}" for c in item.same[:3])
@@ -95,7 +92,7 @@ def _commits(store: Store) -> Iterator[Finding]:
         more = f"; and {len(lost) - LISTED} more" if len(lost) > LISTED else ""
         yield Finding(
             WARN,
-            f"{memories} {'memory is' if memories == 1 else 'memories are'} about"
+            f"{many(n, 'memory')} {'is' if n == 1 else 'are'} about"
             f" {many(len(lost), 'commit')} that no branch holds: {'; '.join(listed)}{more}",
             "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took"
             " the place of one",
@@ -104,13 +101,9 @@ def _commits(store: Store) -> Iterator[Finding]:
     def publish() -> str:
         return f"{many(patch_id_marks.publish(store), 'mark')} written"
 
-    waiting = sum(
-        len(patch_id_marks.missing(store, scope)) for scope, notes in store.sources if notes.tip()
-    )
+    tips = [scope for scope, notes in store.sources if notes.tip()]
+    waiting = sum(len(patch_id_marks.missing(store, scope)) for scope in tips)
     if waiting:
-        yield Finding(
-            OK,
-            f"{many(waiting, 'mark')} of commits {'are' if waiting != 1 else 'is'} not in the"
-            " notes yet; `git mem sync` writes them",
-            repair=publish,
-        )
+        marks = f"{many(waiting, 'mark')} of commits {'is' if waiting == 1 else 'are'}"
+        text = f"{marks} not in the notes yet; `git mem sync` writes them"
+        yield Finding(OK, text, repair=publish)

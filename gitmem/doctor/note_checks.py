@@ -1,21 +1,19 @@
 """Checks of the notes: refs, locks, every line, and what purges may have left."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
 from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..core.fold import Tombstones
+from ..core.plural import many
 from ..engine import index, unread
 from ..erasure import purge, tombstones
 from ..git import reflock
 from ..notes import notetree, ref_repair
-from ..notes.note_store import Notes
 from ..signing import trust
 from ..store import Store
-from .finding import BAD, LISTED, OK, REPAIRS, WARN, Finding, Repair, many
+from .finding import BAD, LISTED, OK, REPAIRS, WARN, Finding, Repair
 
 
 def locks(store: Store) -> Iterator[Finding]:
@@ -44,12 +42,10 @@ def scope(store: Store, scope: str) -> tuple[list[Finding], Finding | None]:
         if tip:
             findings += _lines(store, scope, tip)
         elif memories:
-            gone = (
-                f"{scope}: '{ref}' is gone, and its commits are not here; the cache still has"
-                f" {memories} of its memories"
-            )
+            gone = f"{scope}: '{ref}' is gone, and its commits are not here"
+            text = f"{gone}; the cache still has {memories} of its memories"
             hint = "`git mem export` prints them, before the cache is lost, too"
-            findings.append(Finding(BAD, gone, hint))
+            findings.append(Finding(BAD, text, hint))
         else:
             findings.append(Finding(OK, f"{scope}: no memories yet"))
     except GitFailed as e:
@@ -132,33 +128,23 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
         newer = f"{scope}: {many(count['newer'], 'record')} of a newer format kept, not shown"
         yield Finding(WARN, newer, "update git mem")
     if count["forged"]:
-        yield Finding(
-            WARN,
-            f"{scope}: {many(count['forged'], 'record')} without the id of the text (a note"
-            " edited by hand?)",
-            "`git mem edit` makes a proper new version",
-        )
+        forged = f"{scope}: {many(count['forged'], 'record')} without the id of the text"
+        hint = "`git mem edit` makes a proper new version"
+        yield Finding(WARN, f"{forged} (a note edited by hand?)", hint)
     if count["foreign"]:
         foreign = many(count["foreign"], "line")
         yield Finding(OK, f"{scope}: {foreign} of others kept, not shown")
     if lost := notes.lost_lines(deep=True):
-        yield Finding(
-            WARN,
-            f"{scope}: {many(lost, 'line')} taken out of the notes by another tool; recall"
-            " still finds them",
-            f"the next write puts them back; {REPAIRS}",
-            _tidy(store, scope),
-        )
+        taken = f"{scope}: {many(lost, 'line')} taken out of the notes by another tool"
+        hint = f"the next write puts them back; {REPAIRS}"
+        yield Finding(WARN, f"{taken}; recall still finds them", hint, _tidy(store, scope))
     if secrets := trust.secrets(set(lines)):
-        listed = [
-            f"{id[:8] or 'line ' + version[:8]} ({rule})"
-            for version, id, _, rule in secrets[:LISTED]
-        ]
-        yield Finding(
-            WARN,
-            f"{scope}: {many(len(secrets), 'text')} that may hold a secret: {', '.join(listed)}",
-            "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for good",
+        named = [f"{id[:8] or 'line ' + version[:8]} ({rule})" for version, id, _, rule in secrets]
+        may = f"{scope}: {many(len(secrets), 'text')} that may hold a secret"
+        hint = (
+            "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for good"
         )
+        yield Finding(WARN, f"{may}: {', '.join(named[:LISTED])}", hint)
 
 
 def _kind(line: bytes) -> str:
@@ -174,31 +160,25 @@ def _kind(line: bytes) -> str:
 
 def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:
     """Notes that could not be read when the lines were, and notes with two paths."""
-    notes: Notes = store.notes(scope)
+    notes = store.notes(scope)
     for key, size in notes.unread.items():
         if size:
+            most = unread.megabytes(store.repo.git.largest)
             yield Finding(
                 WARN,
-                f"{scope}: the note of {key} has {unread.megabytes(size)}, more than"
-                f" {unread.megabytes(store.repo.git.largest)}: it is not read",
+                f"{scope}: the note of {key} has {unread.megabytes(size)}, more than {most}:"
+                " it is not read",
                 f"its lines are kept, and shown to nobody; {ref} list {key[:12]}` names its object",
             )
     if gone := list(dict.fromkeys(notes.missing)):
-        yield Finding(
-            BAD,
-            f"{scope}: {many(len(gone), 'note')} of the ref cannot be read, the first is"
-            f" {gone[0][:12]}",
-            "`git fsck` names what is missing; where a disk is away, that comes first",
-            _mend(store, scope),
-        )
+        text = f"{scope}: {many(len(gone), 'note')} of the ref cannot be read"
+        hint = "`git fsck` names what is missing; where a disk is away, that comes first"
+        mend = _mend(store, scope)
+        yield Finding(BAD, f"{text}, the first is {gone[0][:12]}", hint, mend)
     if doubled := len(notes.doubled(tip)):
-        yield Finding(
-            WARN,
-            f"{scope}: {many(doubled, 'commit')} annotated twice, under two paths of the tree"
-            " (mixed fan-out)",
-            f"nothing is lost: git mem reads both; {REPAIRS}",
-            _tidy(store, scope),
-        )
+        text = f"{scope}: {many(doubled, 'commit')} annotated twice, under two paths of the tree"
+        hint = f"nothing is lost: git mem reads both; {REPAIRS}"
+        yield Finding(WARN, f"{text} (mixed fan-out)", hint, _tidy(store, scope))
 
 
 def purged(store: Store) -> Iterator[Finding]:
@@ -211,9 +191,5 @@ def purged(store: Store) -> Iterator[Finding]:
         return f"deleted {len(done.deleted) if done else 0} objects that held purged text"
 
     if not tombstones.settled(store, Tombstones(tombstones.purges(store)), note=False):
-        yield Finding(
-            WARN,
-            "text that was purged may still be in objects here",
-            "`git mem sync` looks, and takes it out",
-            finish,
-        )
+        text = "text that was purged may still be in objects here"
+        yield Finding(WARN, text, "`git mem sync` looks, and takes it out", finish)

@@ -1,7 +1,5 @@
 """Checks of the installation: versions, settings, files, hooks, agents, models."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,41 +8,30 @@ from .. import __version__, setup
 from ..agents import audit, failures, installed, targets
 from ..capture import commitlog
 from ..core.errors import MemError, UsageError
+from ..core.plural import many
 from ..git import config, config_read, memfile
 from ..hooks import githooks, worker_log
 from ..models import usable
 from ..signing import trust
 from ..store import Store
-from .finding import BAD, OFF, OK, REPAIRS, WARN, Finding, many
+from .finding import BAD, OFF, OK, REPAIRS, WARN, Finding
 
 
-def versions(store: Store) -> Iterator[Finding]:
+def repository(store: Store) -> Iterator[Finding]:
+    """Versions, and what keeps git mem from working in this repository."""
     git = store.repo.git.text("version").removeprefix("git version ")
     yield Finding(OK, f"git mem {__version__}, git {git}, SQLite {sqlite3.sqlite_version}")
-
-
-def enabled(store: Store) -> Iterator[Finding]:
     if not store.settings.flag("enabled"):
         yield Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}")
-
-
-def ownership(store: Store) -> Iterator[Finding]:
     if not store.repo.own:
-        yield Finding(
-            OFF,
+        text = (
             "no program is run that this repository's configuration names: "
-            "it is another user's, or bare and not named by GIT_DIR",
-            "your global git configuration can name one",
+            "it is another user's, or bare and not named by GIT_DIR"
         )
-
-
-def namespace(store: Store) -> Iterator[Finding]:
+        yield Finding(OFF, text, "your global git configuration can name one")
     if ref := setup.blocked(store):
-        yield Finding(
-            BAD,
-            f"'{ref}' stands where memories are to be stored",
-            "choose another namespace, for example `git config mem.ref memory`",
-        )
+        text = f"'{ref}' stands where memories are to be stored"
+        yield Finding(BAD, text, setup.OTHER_NAMESPACE)
 
 
 def settings(store: Store) -> Iterator[Finding]:
@@ -57,22 +44,14 @@ def settings(store: Store) -> Iterator[Finding]:
         yield Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", init)
 
 
-def threats(store: Store) -> Iterator[Finding]:
+def remarks(store: Store) -> Iterator[Finding]:
+    """What other parts have to say: remotes, models, signatures, sessions."""
     for text, hint in setup.threats(store):
         yield Finding(WARN, text, hint)
-
-
-def models(store: Store) -> Iterator[Finding]:
     for text, hint in usable.remarks(store.settings, os.environ, store.repo.mem_dir):
         yield Finding(WARN, text, hint)
-
-
-def signing(store: Store) -> Iterator[Finding]:
     for good, text, hint in trust.remarks(store.settings, store.home):
         yield Finding(OK if good else WARN, text, hint)
-
-
-def sessions(store: Store) -> Iterator[Finding]:
     for remark in audit.remarks(store):
         yield Finding(*remark)
 
@@ -106,11 +85,8 @@ def programs(store: Store) -> Iterator[Finding]:
         if os.access(path, os.X_OK) and os.path.isfile(path):
             found.setdefault(os.path.realpath(path), path)
     if len(found) > 1:
-        yield Finding(
-            WARN,
-            f"{len(found)} git mem are on PATH: {', '.join(found.values())}",
-            "keep one; the first is the one that git starts",
-        )
+        text = f"{len(found)} git mem are on PATH: {', '.join(found.values())}"
+        yield Finding(WARN, text, "keep one; the first is the one that git starts")
 
 
 def hooks(store: Store) -> Iterator[Finding]:
@@ -125,17 +101,11 @@ def hooks(store: Store) -> Iterator[Finding]:
     if found.on:
         yield Finding(OK, f"git hooks: {', '.join(found.on)}")
     elif not found.problems:
-        yield Finding(
-            OFF,
-            "git hooks are off: each search looks for what is new itself",
-            "`git mem install git` turns them on",
-        )
+        text = "git hooks are off: each search looks for what is new itself"
+        yield Finding(OFF, text, "`git mem install git` turns them on")
     if githooks.PRE_PUSH not in found.on:
-        yield Finding(
-            OFF,
-            "no warning before a push that would publish private memories",
-            "`git mem install git --pre-push` turns it on",
-        )
+        text = "no warning before a push that would publish private memories"
+        yield Finding(OFF, text, "`git mem install git --pre-push` turns it on")
 
 
 def logs(store: Store) -> Iterator[Finding]:
@@ -143,17 +113,14 @@ def logs(store: Store) -> Iterator[Finding]:
     mem_dir = store.repo.mem_dir
     count, last = failures.count(mem_dir)
     if count:
-        yield Finding(
-            WARN,
-            f"{many(count, 'call')} of agents' hooks failed, the last: {last}",
-            f"the agent was told nothing; the log is '{os.path.join(mem_dir, failures.LOG)}';"
-            " delete it when it is read",
-        )
+        text = f"{many(count, 'call')} of agents' hooks failed, the last: {last}"
+        log = f"the log is '{os.path.join(mem_dir, failures.LOG)}'"
+        yield Finding(WARN, text, f"the agent was told nothing; {log}; delete it when it is read")
     if lines := worker_log.lines(mem_dir):
+        written = f"the worker has written {many(len(lines), 'line')} to its log"
+        log = f"the log is '{os.path.join(mem_dir, worker_log.LOG)}'"
         yield Finding(
-            WARN,
-            f"the worker has written {many(len(lines), 'line')} to its log, the last: {lines[-1]}",
-            f"the log is '{os.path.join(mem_dir, worker_log.LOG)}'; delete it when it is read",
+            WARN, f"{written}, the last: {lines[-1]}", f"{log}; delete it when it is read"
         )
     if commits := commitlog.given_up(mem_dir):
         yield Finding(
@@ -176,43 +143,30 @@ def agents(store: Store) -> Iterator[Finding]:
             yield Finding(OK, f"{title}: {installed.words(one)}")
     names = {one.target for one in found}
     if not names.intersection(targets.AGENTS):
-        yield Finding(
-            OFF,
-            "no agent gets memories by itself",
-            f"`git mem install claude` turns it on; also {', '.join([*targets.AGENTS][1:])}",
-        )
+        hint = f"`git mem install claude` turns it on; also {', '.join([*targets.AGENTS][1:])}"
+        yield Finding(OFF, "no agent gets memories by itself", hint)
     elif not store.settings.flag("promptContext"):
-        yield Finding(
-            OFF,
-            "prompts get no memories, a session's start alone does",
-            "`git mem config promptContext true` turns it on",
-        )
+        text = "prompts get no memories, a session's start alone does"
+        yield Finding(OFF, text, "`git mem config promptContext true` turns it on")
     if "claude" in names and not store.settings.flag("readContext"):
-        yield Finding(
-            OFF,
-            "a file that is read or edited brings no memories",
-            "`git mem config readContext true` turns it on, for Claude Code",
-        )
+        hint = "`git mem config readContext true` turns it on, for Claude Code"
+        yield Finding(OFF, "a file that is read or edited brings no memories", hint)
     if store.settings["capture"] == "false":
-        yield Finding(
-            OFF,
-            "nothing is kept by itself",
+        hint = (
             "`git mem config capture commits` keeps what commit messages decide and explain,"
-            " `all` also what is said in sessions, in private notes",
+            " `all` also what is said in sessions, in private notes"
         )
+        yield Finding(OFF, "nothing is kept by itself", hint)
 
 
-def embedding_table(store: Store) -> Iterator[Finding]:
+def packaged(store: Store) -> Iterator[Finding]:
+    """Whether questions and memories can be read by the packaged table and encoder."""
+    again = "install git mem again"
     try:
         store.table.verify()
-    except Exception as e:
-        yield Finding(BAD, str(e), "install git mem again")
-    else:
         yield Finding(OK, f"embedding table {store.table.space}")
-
-
-def encoder(store: Store) -> Iterator[Finding]:
-    """Whether questions and memories can be read by the packaged encoder."""
+    except Exception as e:
+        yield Finding(BAD, str(e), again)
     if not store.settings.flag("encoder"):
         return
     try:
@@ -220,10 +174,9 @@ def encoder(store: Store) -> Iterator[Finding]:
 
         encoder = Encoder()
         encoder.file.verify()
-    except Exception as e:
-        yield Finding(BAD, f"the encoder cannot be used: {e}", "install git mem again")
-    else:
         yield Finding(OK, f"encoder {encoder.space}")
+    except Exception as e:
+        yield Finding(BAD, f"the encoder cannot be used: {e}", again)
 
 
 def policy(store: Store) -> Iterator[Finding]:

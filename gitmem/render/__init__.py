@@ -7,21 +7,9 @@ as visible marks.
 
 from .memory_text import excerpt, hits, listing, memory
 from .review_text import proposal, proposals, suggestion, suggestions
-from .terminal import is_terminal, keys, pairs, progress, safe, table
+from .terminal import is_terminal, keys, pairs, progress, safe
 
 __all__ = [
-    "excerpt",
-    "hits",
-    "is_terminal",
-    "keys",
-    "listing",
-    "memory",
-    "pairs",
-    "progress",
-    "proposal",
-    "proposals",
-    "safe",
-    "suggestion",
-    "suggestions",
-    "table",
-]
+    "excerpt", "hits", "is_terminal", "keys", "listing", "memory", "pairs", "progress", "proposal",
+    "proposals", "safe", "suggestion", "suggestions",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """Memories as people read them: hits of recall, lists, one memory whole."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -18,21 +16,19 @@ _SIGNED = {
     "unverified": "its signature was not checked yet",
 }
 
+_IDS = ("supersedes", "superseded_by", "contradicts")
+
 
 def hits(
     answer: dict[str, Any], explain: bool = False, narrowed: bool = False, nearest: bool = False
 ) -> None:
-    """The answer of recall.
-
-    `narrowed`: whether it was asked about some of the memories only. `nearest`: also hits of which
-    none fits.
+    """The answer of recall. `narrowed`: whether only some of the memories were asked about.
+    `nearest`: also hits of which none fits.
     """
-    if not answer["hits"]:
-        show((_nothing(answer, narrowed), "dim"), fold=True)
-        return
-    if answer["verdict"] == "MISS" and not nearest:
-        nothing = _nothing({**answer, "hits": []}, narrowed)
-        show((f"{nothing}; --all-hits shows the nearest, none of which fits", "dim"))
+    unfit = answer["verdict"] == "MISS" and not nearest
+    if unfit or not answer["hits"]:
+        more = "; --all-hits shows the nearest, none of which fits" if answer["hits"] else ""
+        show((_nothing({**answer, "hits": []}, narrowed) + more, "dim"), fold=not more)
         return
     for hit in answer["hits"]:
         _hit(hit, explain)
@@ -187,11 +183,7 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
     rows = [
         ("memory", item["id"]),
-        ("title", item["title"]),
-        ("type", item["type"]),
-        ("status", item["status"]),
-        ("scope", item["scope"]),
-        ("author", item["author"]),
+        *((name, item[name]) for name in ("title", "type", "status", "scope", "author")),
         ("date", item["created_at"]),
         ("commit", item["anchor"]["commit"]),
         ("branch", item["anchor"]["branch"]),
@@ -202,18 +194,14 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
         ("signature", _signed_by(item) or _signature(item)),
         ("provenance", item["provenance"]),
         ("confidence", _confidence(item)),
-        ("supersedes", " ".join(item.get("supersedes", []))),
-        ("superseded by", " ".join(item.get("superseded_by", []))),
-        ("contradicts", " ".join(item.get("contradicts", []))),
+        *((name.replace("_", " "), " ".join(item.get(name, []))) for name in _IDS),
     ]
     shown = {name for name, _ in rows} | {"body", "paths", "created_at"}
     for field in FIELDS:
         value = item.get(field.name)
-        if field.name in shown or not value:
-            continue
         if field.name == "facts":
-            rows += [("fact", fact) for fact in value]
-        else:
+            rows += [("fact", fact) for fact in value or ()]
+        elif value and field.name not in shown:
             rows.append((field.name, ", ".join(value) if field.kind in ENTRIES else value))
     pairs([(name, value) for name, value in rows if value not in (None, "")])
     _indented(item["body"])
@@ -245,12 +233,9 @@ def _confidence(item: dict[str, Any]) -> str:
     use, stated = item.get("use", {}), item["stated_confidence"]
     words = {"used": "used", "ignored": "in vain", "contradicted": "contradicted"}
     sessions = ", ".join(f"{use[name]:g} {words[name]}" for name in words if use.get(name))
-    origins = [
-        f"stated {stated:g}" if stated not in (None, item["confidence"]) else "",
-        f"sessions: {sessions}" if sessions else "",
-    ]
-    origin = "; ".join(part for part in origins if part)
-    return f"{item['confidence']:g}" + (f" ({origin})" if origin else "")
+    origins = [f"stated {stated:g}"] if stated not in (None, item["confidence"]) else []
+    origins += [f"sessions: {sessions}"] if sessions else []
+    return f"{item['confidence']:g}" + (f" ({'; '.join(origins)})" if origins else "")
 
 
 def _indented(body: str) -> None:

@@ -1,7 +1,5 @@
 """Suggestions of capture and proposals about stored memories, as `review` shows them."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -14,10 +12,7 @@ Side = tuple[str, dict[str, Any], str]
 
 
 def suggestion(item: dict[str, Any], place: str = "") -> None:
-    """One suggestion for a person to decide on, with the memories near it.
-
-    `place`: which of how many it is.
-    """
+    """One suggestion to decide on, with the memories near it. `place`: which of how many it is."""
     rule(place)
     facts = [
         item["type"],
@@ -31,10 +26,7 @@ def suggestion(item: dict[str, Any], place: str = "") -> None:
     _line(f"{safe(item['id'][:8])}  {about}", "yellow")
     if not " ".join(item["body"].split()).startswith(item["title"].removesuffix("…")):
         _line(safe(item["title"]), "bold")
-    for line in safe(item["body"], lines=True).splitlines():
-        _line("    " + line)
-    if item["paths"]:
-        _line("    " + _files(item), "dim")
+    _text(item)
     if item["source"]:
         _line("    from " + safe(item["source"]), "dim")
     for number, near in enumerate(item.get("near", ()), 1):
@@ -50,10 +42,8 @@ def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
         state = item["state"]
         if state == "waiting":
             state = "queued" if item["queued"] else ""
-        sys.stdout.write(
-            f"{safe(item['id'][:8])} {sure} {safe(item['type'])}: {safe(item['title'])}"
-            f"{_remark(state)}\n"
-        )
+        line = f"{item['id'][:8]} {sure} {item['type']}: {item['title']}{_remark(state)}"
+        sys.stdout.write(safe(line) + "\n")
     if more:
         sys.stdout.write(f"… {more} more queued; --all shows them\n")
 
@@ -62,16 +52,16 @@ def proposals(items: list[dict[str, Any]]) -> None:
     """One line a proposal, and one for each memory that it is about."""
     for item in items:
         state = "" if item["state"] == "waiting" else item["state"]
-        sys.stdout.write(
-            f"{safe(item['id'][:8])} {item['kind']}: {item['title']}{_remark(state)}\n"
-        )
+        line = f"{item['id'][:8]} {item['kind']}: {item['title']}{_remark(state)}"
+        sys.stdout.write(safe(line) + "\n")
         for number, m, remark in _sides(item):
-            facts = f" [{m['scope']}] {safe(m['title'])}" if "scope" in m else ""
-            sys.stdout.write(f"    {number} {safe(m['id'][:8])}{facts}{_remark(remark)}\n")
+            facts = f" [{m['scope']}] {m['title']}" if "scope" in m else ""
+            line = f"{number} {m['id'][:8]}{facts}{_remark(remark)}"
+            sys.stdout.write(f"    {safe(line)}\n")
 
 
 def proposal(item: dict[str, Any], place: str = "") -> None:
-    """One proposal for a person to decide on: on a terminal both texts side by side."""
+    """One proposal to decide on: on a terminal both texts side by side."""
     rule(place)
     sides = [side for side in _sides(item) if "scope" in side[1]]
     team = "; deciding may change the team's notes" if item["team"] else ""
@@ -85,14 +75,18 @@ def proposal(item: dict[str, Any], place: str = "") -> None:
         return
     for side in sides:
         _line(_about(side))
-        for line in safe(side[1]["body"], lines=True).splitlines():
-            _line("    " + line)
-        if side[1]["paths"]:
-            _line("    " + _files(side[1]))
+        _text(side[1])
 
 
 def _line(text: str, style: str = "") -> None:
     show((text, style), fold=True)
+
+
+def _text(item: dict[str, Any]) -> None:
+    for line in safe(item["body"], lines=True).splitlines():
+        _line("    " + line)
+    if item["paths"]:
+        _line("    " + _files(item), "dim")
 
 
 def _remark(text: str) -> str:

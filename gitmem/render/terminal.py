@@ -2,8 +2,6 @@
 a terminal is there.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,10 +46,9 @@ def rule(text: str) -> None:
 
 def columns(heads: Sequence[str], *rows: Sequence[Span]) -> None:
     """Texts side by side, for a terminal."""
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False, expand=True)
+    shown = _table(expand=True)
     for head in heads:
         shown.add_column(Text(head, style="cyan"), ratio=1, overflow="fold")
     for row in rows:
@@ -61,37 +58,21 @@ def columns(heads: Sequence[str], *rows: Sequence[Span]) -> None:
 
 def grid(heads: Sequence[Span], rows: Sequence[Sequence[str]], *, folded: Sequence[str]) -> None:
     """Rows below styled heads, for a terminal; columns that are not `folded` keep their width."""
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False)
+    shown = _table()
     for head, style in heads:
-        kept = head not in folded
         overflow: Any = "ellipsis" if head == folded[0] else "fold"
-        shown.add_column(head, style=style, no_wrap=kept, overflow=overflow)
+        shown.add_column(head, style=style, no_wrap=head not in folded, overflow=overflow)
     for row in rows:
         shown.add_row(*map(Text, row))
     _console().print(shown)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows below a head: the first column to the left, figures to the right."""
-    if is_terminal():
-        from rich.table import Table
-        from rich.text import Text
+def _table(**options: Any) -> Any:
+    from rich.table import Table
 
-        shown = Table(box=None, pad_edge=False)
-        for n, name in enumerate(head):
-            shown.add_column(name, justify="right" if n else "left", no_wrap=True)
-        for row in rows:
-            shown.add_row(*[Text(safe(cell)) for cell in row])
-        _console().print(shown)
-        return
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = cells[0].strip().ljust(widths[0])
-        sys.stdout.write(safe("  ".join(cells)).rstrip() + "\n")
+    return Table(box=None, pad_edge=False, **options)
 
 
 def pairs(rows: Sequence[tuple[str, Any]]) -> None:

@@ -1,0 +1,165 @@
+"""Commands about what agents are told: context, hook, receipts."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+
+from ..agents import context, context_render, head_facts, hook, protocol, receipts
+from ..anchors import anchor_state, anchor_state_update, path_state, snapshot_view
+from ..core import fastjson, record
+from ..core.errors import UsageError
+from ..engine.cache import Cache
+from ..engine.filters import Filter
+from ..git import discover
+from ..store import Store
+from . import app
+from .common import answer, opened, warn
+from .options import AT, Json, argument, flag, number, text
+
+
+@app.command("context")
+def context_command(
+    *,
+    budget: int = number(
+        "--budget TOKENS", "About how many tokens; default: mem.contextBudget, or by the project."
+    ),
+    format: str = text("--format", "xml, md or json; default: md on a terminal, else xml."),
+    agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
+    at: str = text(
+        AT, "What it would have been told at this revision, as far as git can tell.", filled=True
+    ),
+    as_json: bool = flag("--json", "The same as --format json."),
+) -> int:
+    """Show what an agent is told when a session starts: blockers, decisions, what has to do with
+    the work at hand.
+    """
+    chosen = format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
+    if as_json:
+        chosen = "json"
+    if chosen not in context_render.FORMATS:
+        raise UsageError(f"--format is one of {', '.join(context_render.FORMATS)}, not '{format}'")
+    if agent_view and (chosen != "xml" or budget is not None or at):
+        raise UsageError(
+            "--agent-view is the XML that hooks give now, with the budget they use",
+            hint="leave out --format, --budget and --at",
+        )
+    with opened() as store:
+        place = discover.find(os.getcwd(), os.environ) or discover.of(store.repo, os.environ)
+        if store.repo.head() and not at:
+            store.with_cache(lambda cache: None)  # there may be none yet
+            anchor_state_update.update(store, anchor_state.ON_THE_SPOT)
+            head_facts.learn(store)
+
+        def build(cache: Cache) -> context_render.Block:
+            if at:
+                return _then(store, cache, place, at, budget)
+            purpose = "start" if agent_view else "cli"
+            return context.build(cache, place, budget=budget, purpose=purpose)
+
+        found = store.with_cache(build)[0]
+    json = chosen == "json"
+    lines = [] if json else found.render(chosen).removesuffix("\n").split("\n")
+    return answer(found.value() if json else None, lines, json, 0 if found.items else 1)
+
+
+def _then(
+    store: Store, cache: Cache, place: discover.Here, at: str, budget: int | None
+) -> context_render.Block:
+    """What a session would have been told at the revision `at`."""
+
+    def aged(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, Any]]:
+        states = path_state.of_rows(store.repo, cache, rows, head)
+        return {row: dict(enumerate(found)) for row, found in states.items()}
+
+    with snapshot_view.opened(store, cache, at) as past:
+        if past.reason:
+            warn(f"warning: {past.reason}")
+        place.head = past.head
+        place.branch = at if store.repo.commit(f"refs/heads/{at}") else ""
+        facts = fastjson.dumps(head_facts.of(store.repo, past.head))
+        past.serve(head_facts.key_of(past.head), facts)
+        only = past.filter(Filter())
+        return context.build(past, place, budget=budget, purpose="cli", only=only, aged=aged)
+
+
+@app.command("hook")
+def hook_command(
+    event: str = argument(
+        "EVENT", f"In the agent's own words or in Claude Code's: {', '.join(protocol.EVENTS)}.", ""
+    ),
+    agent: str = typer.Option(
+        "claude", metavar="AGENT", help=f"Who asks: {', '.join(protocol.AGENTS)}."
+    ),
+) -> int:
+    """Answer an agent's hook; `git mem install` enters it in the agent's settings.
+
+    Reads the event as JSON from standard input, prints one JSON object or nothing, and always exits
+    0, within a second. GIT_MEM_PATIENCE=N gives it N times the time.
+    """
+    hook.main([event, "--agent", agent], os.environ)  # a real call never comes here: `__main__`
+
+
+@app.command("receipts")
+def receipts_command(
+    *,
+    session: str = text(
+        "--session ID", "Only of this session (its id, or the first digits), with the memories."
+    ),
+    limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
+    as_json: Json,
+) -> int:
+    """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
+    where there are none.
+
+    A session that was forked, or resumed under another id, has what its predecessor was given
+    before it too; that is not known here."""
+    with opened() as store:
+        found = receipts.listed(store, session, limit)
+        return answer(found, _receipts(store, found, session), as_json, 0 if found else 1)
+
+
+def _receipts(store: Store, found: list[dict[str, Any]], session: str) -> Iterator[str]:
+    shown = {id for receipt in found for ids in receipt["shown"].values() for id in ids}
+    titles = store.with_cache(lambda cache: _titles(cache, shown))[0] if session else {}
+    for receipt in found:
+        by = ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items())
+        states = {"open": "not ended", "waiting": "receipt not written yet"}
+        state = states.get(receipt["state"]) or f"ended: {receipt['end']}"
+        head = f", HEAD {receipt['head'][:8]}" if receipt["head"] else ""
+        used = f", {len(receipt['used'])} of use" if receipt["used"] else ""
+        yield (
+            f"{receipt['started'][:16].replace('T', ' ')}  {receipt['agent'] or 'agent'}"
+            f" {receipt['session'][:8]}: {by or 'nothing new'}{used}{head} ({state})"
+        )
+        if session:
+            yield from _memories(receipt, titles)
+    if not found:
+        yield "no receipts yet; `git mem install` sets agents up"
+
+
+def _memories(receipt: dict[str, Any], titles: dict[str, str]) -> Iterator[str]:
+    for ref, tip in receipt["tips"].items():
+        yield f"  {ref} at {tip[:12]}"
+    for route, ids in receipt["shown"].items():
+        for id in ids:
+            files = receipt["used"].get(id, 0)
+            touched = f", {files} of its files touched" if files else ""
+            yield f"  {id[:8]}  {titles.get(id) or '(no longer here)'}  [{route}{touched}]"
+
+
+def _titles(cache: Cache, ids: set[str]) -> dict[str, str]:
+    """{id: title} of memories that are here."""
+    out = {}
+    for id in ids:
+        row = cache.db.execute(
+            "SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? AND m.status"
+            " < 2 ORDER BY m.row LIMIT 1",
+            (id,),
+        ).fetchone()
+        parsed = record.parse(row[0]) if row else None
+        if parsed:
+            out[id] = record.title_of(parsed.data)
+    return out

@@ -1,0 +1,67 @@
+"""The command that says who vouches for memories: verify."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from .. import render
+from ..core import record
+from ..memory import verify
+from . import app
+from .common import answer, opened
+from .options import Json, argument, flag
+
+_WORDS = {
+    "none": "without a signature",
+    "untrusted": "by keys that nobody here vouches for",
+    "unknown": "that cannot be checked",
+}
+
+
+@app.command("verify")
+def verify_command(
+    ids: list[str] = argument(
+        "[ID]...", "Only these memories; without, all that are visible.", None
+    ),
+    *,
+    all: bool = flag("--all", "Every record: also replaced texts, forgets, shares and purges."),
+    as_json: Json,
+) -> int:
+    """Check signatures with git's keys, ids with their texts, and look for credentials, also in
+    lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
+    """
+    with opened() as store:
+        with render.progress("verifying", total=None) as advance:
+            items = verify.verify(store, ids or [], everything=all, tell=advance)
+        status = 1 if any(map(verify.failed, items)) else 0
+        return answer(items, _lines(items, bool(ids)), as_json, status)
+
+
+def _lines(items: list[dict[str, Any]], named: bool) -> Iterator[str]:
+    for item in items:
+        remarkable = item["state"] != "none" or item["secrets"] or item["hides_signed"]
+        if named or remarkable or verify.failed(item):
+            yield _line(item)
+    counts = Counter(item["state"] for item in items if item["id"]).most_common()
+    states = [f"{n} {_WORDS.get(state, state)}" for state, n in counts]
+    yield ", ".join(states) or "no memories here yet"
+
+
+def _line(item: dict[str, Any]) -> str:
+    name = item["id"][:8] if item["op"] in record.MEMORY_OPS else f"line {item['version'][:8]}"
+    if item["op"] is None:
+        rule = item["secrets"][0]["rule"]
+        no_memory = f"{name} [{item['scope']}], which is no memory"
+        return f"{no_memory}, looks like it holds a secret ({rule})"
+    by = item["signer"] or item["key"]
+    remarks = [f"by {by}" if by else "", item["reason"]]
+    if item["author_matches"] is False:
+        remarks.append(f"it names {item['author']} as its author")
+    if not item["id_holds"]:
+        remarks.append("its id is not that of its text")
+    if item["hides_signed"]:
+        remarks.append("it hides or replaces a signed record")
+    for secret in item["secrets"]:
+        remarks.append(f"'{secret['field']}' looks like it holds a secret ({secret['rule']})")
+    told = "; ".join(remark for remark in remarks if remark)
+    return f"{name} {item['state']:<10} {item['title'] or item['op']}" + f" ({told})" * bool(told)

@@ -1,0 +1,8 @@
+"""Counted nouns for messages."""
+
+
+def many(n: int, noun: str) -> str:
+    """`1 memory`, `2 memories`."""
+    if n != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{n} {noun}"
