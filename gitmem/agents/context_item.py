@@ -8,13 +8,7 @@ written the same everywhere. Standard library only, without slow imports: every 
 from __future__ import annotations
 
 from ..core import record, sanitize
-from ..engine import (
-    anchor_state_store,
-    contradictions,
-    memory_rows,
-    path_state_store,
-    reinstated,
-)
+from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
 from ..engine.document import PRIVATE
 
 TYPE_CHECKING = False
@@ -42,84 +36,38 @@ SECTIONS = (BLOCKERS, DECISIONS, RELEVANT)
 
 
 class Item:
-    """One memory. `text` is its whole body; `most` says how many characters are shown."""
+    """One memory. `text` is its whole body; `most` says how many characters are shown.
 
-    __slots__ = (
-        "_written",
-        "against",
-        "aged",
-        "at",
-        "author",
-        "branch",
-        "commit",
-        "confidence",
-        "found",
-        "id",
-        "into",
-        "most",
-        "paths",
-        "private",
-        "provenance",
-        "reason",
-        "replaced",
-        "row",
-        "section",
-        "similar",
-        "state",
-        "text",
-        "title",
-        "type",
-        "versions",
-        "when",
-        "why",
-    )
+    No dataclass: importing those costs every prompt 12 ms.
+    """
 
-    def __init__(
-        self,
-        id: str,
-        type: str,
-        text: str,
-        *,
-        title: str = "",
-        at: str = "",
-        author: str = "",
-        branch: str = "",
-        commit: str = "",
-        state: str = "unknown",
-        reason: str = "",
-        into: str = "",
-        paths: Sequence[str] = (),
-        private: bool = False,
-        why: Sequence[str] = (),
-        section: str = RELEVANT,
-        aged: Sequence[path_state_store.PathState] = (),
-    ) -> None:
+    title = ""
+    at = ""  # as stored: what is shown
+    author = branch = commit = into = ""
+    state = anchor_state_store.UNKNOWN
+    reason = ""  # of an unknown state, or that an unmerged commit was abandoned
+    paths: Sequence[str] = ()
+    private = False
+    why: Sequence[str] = ()  # it was chosen
+    section = RELEVANT
+    replaced = ""  # the unmerged branch or commit on which it was superseded
+    versions = 0  # how many alternatives it has, this one included; 0 for none
+    against: Sequence[str] = ()  # ids of memories that contradict it (`contradictions`)
+    found = ""  # how a search found it; "" in a block
+    provenance = ""
+    confidence: object = None
+    row = -1
+    most = SHORT
+
+    def __init__(self, id: str, type: str, text: str, **known: Any) -> None:
         self.id = id
         self.type = type
-        self.title = title
         self.text = text
-        self.at = at  # as stored: what is shown
-        self.when = at  # the time that counts (`record.when`)
-        self.author = author
-        self.branch = branch
-        self.commit = commit
-        self.state = state
-        self.reason = reason  # of an unknown state, or that an unmerged commit was abandoned
-        self.into = into
-        self.paths = list(paths)
-        self.aged = path_state_store.of(dict(enumerate(aged)), len(self.paths))  # of each path
-        self.private = private
-        self.why = list(why)
-        self.section = section
-        self.replaced = ""  # the unmerged branch or commit on which it was superseded
         self.similar: list[str] = []  # ids of memories that say the same
-        self.versions = 0  # how many alternatives it has, this one included; 0 for none
-        self.against: list[str] = []  # ids of memories that contradict it (`contradictions`)
-        self.found = ""  # how a search found it; "" in a block
-        self.provenance = ""
-        self.confidence: Any = None
-        self.row = -1
-        self.most = SHORT
+        aged = known.pop("aged", None)
+        self.__dict__.update(known)
+        self.when = self.at  # the time that counts (`record.when`)
+        self.aged = path_state_store.of(aged, len(self.paths))  # of each path
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
 
     @property
@@ -231,9 +179,9 @@ class Item:
                 for path, s in zip(self.paths, self.aged, strict=True)
             ],
             "staleness": self.staleness,
-            "why": self.why,
+            "why": list(self.why),
             "similar": self.similar,
-            **({"contradicts": self.against} if self.against else {}),
+            **({"contradicts": list(self.against)} if self.against else {}),
         }
 
 
@@ -253,32 +201,30 @@ def of(
     against = contradictions.of(cache, ids)
     beside = memory_rows.beside(cache, ids)
     unknown = anchor_state_store.AnchorState(anchor_state_store.UNKNOWN, "")
+    word = memory_rows.word
     out = []
     for row, id, (data, scope, _) in zip(rows, ids, loaded, strict=True):
-        named = memory_rows.paths(data)
         stand = stands.get(memory_rows.commit_of(data)) or unknown
         item = Item(
             record.clean(data["id"]),
-            memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
+            word(data.get("type")) or record.DEFAULT_TYPE,
             record.clean(data["body"]),
-            title=memory_rows.word(data.get("title")) or "",
+            **{name: word(data.get(name)) or "" for name in ("title", "author", "branch")},
             at=memory_rows.made_at(data),
-            author=memory_rows.word(data.get("author")) or "",
-            branch=memory_rows.word(data.get("branch")) or "",
             commit=stand.commit,
             state=stand.state,
             reason=stand.reason,
             into=stand.into,
-            paths=[path for path, _ in named],
+            paths=[path for path, _ in memory_rows.paths(data)],
             private=scope == PRIVATE,
-            aged=path_state_store.of(aged.get(row), len(named)),
+            aged=aged.get(row),
+            row=row,
+            confidence=data.get("confidence"),
+            against=against.get(id, ()),
+            versions=len(beside.get(id, ())),
         )
-        item.row = row
-        item.confidence = data.get("confidence")
         if row in back:
             item.replaced = back[row][1] or back[row][2][:ID]
-        item.against = against.get(id, [])
-        item.versions = len(beside.get(id, ()))
         out.append(item)
     return out
 
