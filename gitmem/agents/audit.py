@@ -43,7 +43,7 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
     if not files:
         return []
     waiting = [(path, parts[-1][-1][1]) for path, parts in receipts.due(store.repo.mem_dir, now)]
-    started = {path for path, _ in files if not session.settled(path)}
+    started = {path for path, _ in files if session.pending(path)}
     going = len(started - {path for path, _ in waiting})
 
     def write() -> str:
@@ -53,19 +53,14 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
     out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
     if waiting:
         text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
-        if any(_late(now - when) for _, when in waiting):
+        # A session without an end is due after IDLE.
+        ages = [now - when for _, when in waiting]
+        if any(age > LATE + receipts.IDLE * (age > receipts.IDLE) for age in ages):
             hint = "the worker writes them; `git mem doctor --repair` does it now"
             out.append(("warn", text, hint, write))
         else:
             out.append(("ok", text, "", write))
     return out
-
-
-def _late(seconds: float) -> bool:
-    """Whether a worker should have written the receipt of a session that old. One without an end is
-    due after IDLE.
-    """
-    return seconds > LATE + (receipts.IDLE if seconds > receipts.IDLE else 0)
 
 
 def _many(n: int, what: str) -> str:

@@ -14,8 +14,15 @@ from __future__ import annotations
 import os
 
 from ..core import record, text
-from ..engine import anchor_state_store, filters, memory_rows, path_state_store
-from ..engine import reinstated, unread, usage_store
+from ..engine import (
+    anchor_state_store,
+    filters,
+    memory_rows,
+    path_state_store,
+    reinstated,
+    unread,
+    usage_store,
+)
 from ..engine.filters import Filter
 from ..signing import trust
 from . import context_item, context_select, head_facts, relevance
@@ -264,7 +271,7 @@ class _Candidates:
         fresh = record.freshness(self.at.values(), newest, relevance.HALF)
         parts = self.paths, self.hand, self.branch, self.recent
         scores = {
-            row: relevance.score(*[part.get(row, 0.0) for part in parts], fresh[at[:10]])
+            row: relevance.score([part.get(row, 0.0) for part in parts], fresh[at[:10]])
             for row, at in self.at.items()
         }
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)

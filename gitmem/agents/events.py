@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .context_render import Block
 
 _EMPTIED = ("compact", "clear")  # sources of a start after which the model's context is empty
-_SMALL = 2000  # tokens that fit where an agent takes less than others
 STEERED = 20  # memories named before a compaction
 _HEX = frozenset("0123456789abcdef")
 _UNREADABLE = "the memories could not be read"
@@ -72,44 +71,28 @@ def _inject(call: Call, purpose: str) -> None:
         def look(anchors: Sequence[str]) -> Mapping[str, AnchorState]:
             return hook_cache.stands(here, cache, anchors, half)
 
-        def block(budget: int | None) -> Block:
-            return context.build(
-                cache,
-                here,
-                budget=budget,
-                purpose=purpose,
-                session_lines=notes,
-                look=look if purpose == "start" else None,
-            )
-
-        whole = block(None)
-        return whole if _fits(call, whole) else block(_SMALL)
+        return context.build(
+            cache,
+            here,
+            purpose=purpose,
+            session_lines=notes,
+            look=look if purpose == "start" else None,
+            room=protocol.room(call.agent),
+        )
 
     block, fresh = hook_cache.with_memories(here, build, half)
     if block is None:
         call.failed(_UNREADABLE)
         if not here.refs:
             return
-        block = Block(
-            source=context.SOURCES[purpose],
-            degraded=f"{_UNREADABLE} in time; git mem recall QUESTION searches them",
-        )
+        reason = f"{_UNREADABLE} in time; git mem recall QUESTION searches them"
+        block = Block(source=context.SOURCES[purpose], degraded=reason)
     elif not fresh:
-        block.degrade(
-            block.degraded
-            or "not all memories could be looked at in time; git mem recall searches all"
-        )
+        reason = "not all memories could be looked at in time; git mem recall searches all"
+        block.degrade(block.degraded or reason)
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:
         call.ask()
-
-
-def _fits(call: Call, block: Block) -> bool:
-    from .context_item import units
-    from .context_render import MAX_UNITS
-
-    room = protocol.room(call.agent)
-    return room >= MAX_UNITS or units(block.render("xml")) <= room
 
 
 def _user_prompt_submit(call: Call) -> None:
@@ -147,28 +130,20 @@ def _post_tool_use(call: Call) -> None:
     name = protocol.tool(call.payload)
     if not name:
         call.failed("no tool in the input")
-    elif protocol.failed(call.payload):
-        _note_failed(call, name)
-    elif protocol.edits(name):
-        paths = _paths(call)
-        if paths and not _secret(_names(call, paths)):
-            call.notes.add("touched", paths)
-            if _captures(call):
-                _spool_edit(call, name, paths)
-
-
-def _post_tool_use_failure(call: Call) -> None:
-    name = protocol.tool(call.payload)
-    if not name:
-        call.failed("no tool in the input")
-    elif call.payload.get("is_interrupt") is not True:  # the user stopped it
-        _note_failed(call, name)
-
-
-def _note_failed(call: Call, name: str) -> None:
+        return
+    if call.payload.get("is_interrupt") is True:  # the user stopped it
+        return
     paths = _paths(call)
-    if not _secret(_names(call, paths)):
+    failed = call.event == "PostToolUseFailure" or protocol.failed(call.payload)
+    touched = bool(paths) and protocol.edits(name) and not failed
+    if not (failed or touched) or _secret(_names(call, paths)):
+        return
+    if failed:
         call.notes.add("failed", [name, *paths])
+        return
+    call.notes.add("touched", paths)
+    if _captures(call):
+        _spool_edit(call, name, paths)
 
 
 def _names(call: Call, paths: list[str]) -> list[str]:
@@ -202,18 +177,13 @@ def _doubtful(name: str) -> bool:
     So for a run of letters, digits, `-` and `_` that is long and mixed as a token is, and for
     any character beside these, `/` and `.`: a space, `=`, `:`, `@`.
     """
-    run, mixed, before = 0, False, ""
-    for c in name:
-        if c in "/.":
-            run, mixed = 0, False
-        elif not (c.isascii() and (c.isalnum() or c in "-_")):
+    for run in name.replace("/", ".").split("."):
+        if not all(c.isascii() and (c.isalnum() or c in "-_") for c in run):
             return True
-        else:
-            run += 1
-            mixed = mixed or c.isdigit() or (c.isupper() and before.isupper())
-            if run >= _RUN and mixed:
+        if len(run) >= _RUN:
+            upper = "".join(["A" if c.isupper() else "." for c in run])
+            if "AA" in upper or any(c.isdigit() for c in run):
                 return True
-        before = c
     return len(name) >= _RUN and any(mark in name for mark in _MARKS)
 
 
@@ -230,25 +200,25 @@ def _pre_compact(call: Call) -> None:
 
 def steer(shown: Sequence[str]) -> str:
     """What a summary should keep, as plain text; names the last of the memories shown, by id."""
-    out = [
+    keep = (
         "Keep in the summary: decisions with their reasons, blockers, attempts that failed and why,"
-        " conventions the user stated, files changed, what is open."
-    ]
+        " conventions the user stated, files changed, what is open.\n"
+    )
     # The id of a foreign record may be any text; only what names a memory is said.
     ids = [id[:8] for id in shown if id and not set(id) - _HEX]
-    if ids:
-        more = f" and {len(ids) - STEERED} more" if len(ids) > STEERED else ""
-        out.append(
-            f"Memories of git mem shown in this session: {' '.join(ids[-STEERED:])}{more}. Their"
-            " texts need not be copied: name the id of each one that mattered; git mem show ID has"
-            " the text."
-        )
-    return "\n".join(out) + "\n"
+    if not ids:
+        return keep
+    more = f" and {len(ids) - STEERED} more" if len(ids) > STEERED else ""
+    return (
+        f"{keep}Memories of git mem shown in this session: {' '.join(ids[-STEERED:])}{more}. Their"
+        " texts need not be copied: name the id of each one that mattered; git mem show ID has"
+        " the text.\n"
+    )
 
 
 def _session_end(call: Call) -> None:
     """Wakes the worker: it writes the receipt, and reads the conversation where capture is on."""
-    if not call.notes.id:
+    if not call.notes.session:
         return
     reason = protocol.text(call.payload, "reason")
     call.notes.add("end", ["other" if not reason or _secret([reason]) else reason[:40]])
@@ -280,7 +250,7 @@ def _subagent_stop(call: Call) -> None:
 
 def _note_cited(call: Call, answer: str) -> None:
     """Notes which of the memories shown in this session an answer names; none of its text."""
-    told = call.notes.told() if answer else []
+    told = call.notes.read()["shown"] if answer else []
     if told:
         from ..feedback import usage
 
@@ -319,7 +289,7 @@ def _spool_edit(call: Call, name: str, paths: list[str]) -> None:
 
 def _origin(call: Call) -> tuple[str, str, str, str]:
     """Session, agent, HEAD and branch, as `capture/sources` writes them."""
-    return call.notes.id or "", call.agent, call.here.head, call.here.branch
+    return call.notes.session, call.agent, call.here.head, call.here.branch
 
 
 def _append(call: Call, line: bytes) -> None:
@@ -337,7 +307,7 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "UserPromptSubmit": _user_prompt_submit,
     "PreToolUse": _pre_tool_use,
     "PostToolUse": _post_tool_use,
-    "PostToolUseFailure": _post_tool_use_failure,
+    "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
     "SubagentStart": _subagent_start,
     "SubagentStop": _subagent_stop,

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from ..core import confidence, record, short
@@ -53,7 +54,7 @@ def tend(store: Store, now: float | None = None) -> int:
     made: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
     for path, parts in due(store.repo.mem_dir, now):
-        made.update({receipt["id"]: receipt for receipt in _drafts(store, path, parts) if receipt})
+        made.update({draft["id"]: draft for draft in _drafts(store, path, parts) if draft})
         covered.append((path, parts[-1][-1]))
     if made:
         known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})
@@ -76,8 +77,6 @@ def due(mem_dir: str, now: float) -> list[tuple[str, list[list[Entry]]]]:
     """
     found = []
     for path, last in session.files(mem_dir):
-        if session.settled(path):
-            continue
         parts = _parts(session.pending(path))
         if parts and now - last <= IDLE and parts[-1][-1][0] != "end":
             parts.pop()
@@ -116,7 +115,7 @@ def _shown(entries: list[Entry]) -> list[list[str]]:
 
 
 def _ids(entries: list[Entry]) -> set[str]:
-    return {v for values in _shown(entries) for v in values if _is_id(v)}
+    return {v for values in _shown(entries) for v in values if confidence.is_id(v)}
 
 
 def _words(values: list[str], name: str) -> list[str]:
@@ -130,7 +129,7 @@ def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     for values in _shown(entries):
         route = next(iter(_words(values, "route")), "")
         route = route if route in session.ROUTES else "prompt"
-        out.setdefault(route, {}).update(dict.fromkeys(v for v in values if _is_id(v)))
+        out.setdefault(route, {}).update(dict.fromkeys(filter(confidence.is_id, values)))
     return out
 
 
@@ -203,10 +202,6 @@ def _use(
     return sum(1 for ids in cited if ids), use, unsure
 
 
-def _is_id(value: str) -> bool:
-    return len(value) == 32 and all(c in "0123456789abcdef" for c in value)
-
-
 def _word(value: str) -> str:
     """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no
     text.
@@ -245,7 +240,14 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
             found[parsed.id] = order, parsed.data
     out = [_public(data, "stored") for _, data in found.values()]
     _name(cache, out)
-    return sorted(out, key=_newest, reverse=True)
+    return _newest_first(out)
+
+
+def _newest_first(receipts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def order(one: dict[str, Any]) -> tuple[str, str, str]:
+        return one["ended"] or "~", one["started"], one["id"]
+
+    return sorted(receipts, key=order, reverse=True)
 
 
 def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
@@ -257,10 +259,6 @@ def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
         r["used"] = {full.get(id, id): n for id, n in r["used"].items()}
 
 
-def _newest(receipt: dict[str, Any]) -> tuple[str, str, str]:
-    return receipt["ended"] or "~", receipt["started"], receipt["id"]
-
-
 def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dict[str, Any]]:
     """Receipts and sessions without one yet, newest first: what `git mem receipts --json` prints.
 
@@ -269,7 +267,7 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
     now = time.time()
     found: dict[str, dict[str, Any]] = {}
     for path, last in session.files(store.repo.mem_dir):
-        parts = [] if session.settled(path) else _parts(session.pending(path))
+        parts = _parts(session.pending(path))
         for part, data in zip(parts, _drafts(store, path, parts), strict=True):
             if data:
                 over = part[-1][0] == "end" or now - last > IDLE
@@ -283,17 +281,13 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
     for receipt in store.with_cache(read)[0]:
         if found.get(receipt["id"], receipt)["ended"] == receipt["ended"]:
             found[receipt["id"]] = receipt
-    everything = sorted(found.values(), key=_newest, reverse=True)
+    everything = _newest_first(found.values())
     if prefix:
         key, start = session.key(prefix), prefix.strip().lower()
-        everything = [
-            r for r in everything if r["session"] == key or r["session"].startswith(start)
-        ]
+        everything = [r for r in everything if r["session"].startswith((key, start))]
         if not everything:
-            raise MemError(
-                f"no receipt of session '{prefix[:40]}'",
-                hint="`git mem receipts` lists the sessions",
-            )
+            hint = "`git mem receipts` lists the sessions"
+            raise MemError(f"no receipt of session '{prefix[:40]}'", hint=hint)
     return everything[:limit]
 
 
@@ -304,13 +298,10 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
         use = {str(k): v for k, v in used.items() if type(v) is int}
     else:
         use = {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0}
+    texts = {name: _text(data, name) for name in ("id", "session", "agent", "source", "started")}
     return {
-        "id": _text(data, "id"),
+        **texts,
         "state": state,
-        "session": _text(data, "session"),
-        "agent": _text(data, "agent"),
-        "source": _text(data, "source"),
-        "started": _text(data, "started"),
         "ended": _ended(data) or None,
         "end": _text(data, "end") or None,
         "head": _text(data, "head") or None,
