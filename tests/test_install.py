@@ -17,7 +17,7 @@ from conftest import Lab
 from install_world import commands, files, put, user_file
 
 from gitmem.agents import install_log, installed, targets
-from gitmem.agents.install_log import Change
+from gitmem.core.errors import MemError
 
 AGENTS = [name for name, agent in targets.AGENTS.items() if agent.user]
 
@@ -155,7 +155,7 @@ def test_only_our_entries_go_where_others_changed_the_file_since(
     lab.mem(repo, "uninstall", "claude")
     left = path.read_bytes().decode()
     assert "git-mem" not in left and '"theirs": [1, 2]' in left
-    expected = install_log.Change(SETTINGS[name]).text or ""
+    expected = SETTINGS[name] or ""
     assert "".join(
         left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()
     ) == "".join(expected.split()) or (
@@ -188,18 +188,12 @@ def test_an_older_installation_is_renewed_in_place(lab: Lab, repo: pathlib.Path)
 
 
 def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.Path) -> None:
-    path = put(tmp_path / "settings.json", "one")
-    calls = []
-
-    def change(text: str | None) -> Change:
-        calls.append(text)
-        if len(calls) == 1:
-            path.write_text("two")
-        return Change(f"{text} ours", [[len(text or ""), len(text or "") + 5]])
-
+    path = put(tmp_path / "settings.json", "two")
     with install_log.opened(lab.env) as book:
-        assert book.edit(str(path), "test", change)
-        assert (calls, path.read_text()) == (["one", "two"], "two ours")
+        with pytest.raises(MemError, match="changed while git mem"):
+            book.write(str(path), "test", "one", "one ours", [[3, 8]])
+        assert path.read_text() == "two" and not book.files
+        assert book.write(str(path), "test", "two", "two ours", [[3, 8]])
         assert book.original(str(path), "two ours") == "two"
 
 

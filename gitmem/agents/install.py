@@ -14,7 +14,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from ..core.errors import MemError, UsageError
@@ -22,7 +21,7 @@ from ..git import config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
 from . import install_log, installed, section, targets
-from .install_log import Change, Ledger
+from .install_log import Ledger
 from .jsonedit import Broken, Doc
 from .targets import PERMISSION, PROJECT, USER, Agent
 
@@ -50,14 +49,13 @@ def install(
             return _install_section(log, _top(repo, target), target), []
         agent = targets.AGENTS[target]
         if allow and target != "claude":
-            raise UsageError(
-                f"{agent.title} keeps no such permission in its settings", hint="leave --allow out"
-            )
+            reason = f"{agent.title} keeps no such permission in its settings"
+            raise UsageError(reason, hint="leave --allow out")
         scope = scope or USER
         path = _settings_file(environ, repo, agent, scope)
         program = _program(environ, scope)
         commands = {event: targets.command(target, event, *program) for event in agent.events}
-        _refuse_double(environ, repo, agent, scope, path, commands)
+        _refuse_double(environ, repo, agent, path, commands)
         done = _install_hooks(log, agent, path, commands, allow)
         hints = [agent.needs] if agent.needs else []
         if reason := installed.unread(agent, path):
@@ -90,7 +88,7 @@ def uninstall(
             ours = note.get("target", target) == target
             if leaving and (not ours or not note):
                 continue
-            changed = log.edit(path, target, partial(_restored, log, target, path))
+            changed = _restore(log, target, path)
             if ours:
                 log.forget(path)
             if changed:
@@ -156,10 +154,13 @@ def _on_path(environ: Mapping[str, str]) -> bool:
     return bool(shutil.which("git-mem", path=environ.get("PATH", "")))
 
 
-def _restored(log: Ledger, target: str, path: str, text: str | None) -> Change | None:
-    """The file as it was before we wrote; where others have changed it since, without our text."""
+def _restore(log: Ledger, target: str, path: str) -> bool:
+    """Makes a file what it was before we wrote; where others have changed it since, takes our text
+    out. Whether it changed.
+    """
+    text = install_log.read(path)
     if text is None:
-        return None
+        return False
     agent = targets.AGENTS.get(target)
     created = log.known(path).get("created")
     left = log.original(path, text, target if agent else "")
@@ -169,7 +170,7 @@ def _restored(log: Ledger, target: str, path: str, text: str | None) -> Change |
             left = ""
     elif left is None:
         left = text.replace(_SETTING, "", 1) if target == _CONFIG else _without_section(path, text)
-    return Change(left if left or not created else None)
+    return log.write(path, target, text, left if left or not created else None)
 
 
 def _program(environ: Mapping[str, str], scope: str) -> tuple[str, str]:
@@ -182,12 +183,7 @@ def _program(environ: Mapping[str, str], scope: str) -> tuple[str, str]:
 
 
 def _refuse_double(
-    environ: Mapping[str, str],
-    repo: Repo | None,
-    agent: Agent,
-    scope: str,
-    path: str,
-    commands: dict[str, str],
+    environ: Mapping[str, str], repo: Repo | None, agent: Agent, path: str, commands: dict[str, str]
 ) -> None:
     """Raises MemError where another installation would hand over each memory a second time."""
     others = [
@@ -197,17 +193,16 @@ def _refuse_double(
         and not one.problem
         and (one.scope == installed.PLUGIN or os.path.realpath(one.path) != os.path.realpath(path))
     ]
-    new = installed.Found(agent.name, scope, path, {e: [c] for e, c in commands.items()})
-    if installed.double([*others, new]):
-        raise MemError(
-            f"{agent.title} already has git mem: {', '.join(map(installed.words, others))}",
-            hint="both would hand over each memory; "
-            + (
-                "the client's `/plugin` command removes a plugin"
-                if any(one.scope == installed.PLUGIN for one in others)
-                else f"`git mem uninstall {agent.name}` takes away what is there"
-            ),
-        )
+    new = installed.Found(agent.name, USER, path, {e: [c] for e, c in commands.items()})
+    if not installed.double([*others, new]):
+        return
+    removal = f"`git mem uninstall {agent.name}` takes away what is there"
+    if any(one.scope == installed.PLUGIN for one in others):
+        removal = "the client's `/plugin` command removes a plugin"
+    raise MemError(
+        f"{agent.title} already has git mem: {', '.join(map(installed.words, others))}",
+        hint=f"both would hand over each memory; {removal}",
+    )
 
 
 # --- hooks in JSON ----------------------------------------------------------
@@ -216,28 +211,26 @@ def _refuse_double(
 def _install_hooks(
     log: Ledger, agent: Agent, path: str, commands: dict[str, str], allow: bool | None
 ) -> list[str]:
-    def change(text: str | None) -> Change | None:
-        try:
-            if _complete(Doc(text or ""), commands, allow):
-                return None
-            before = log.original(path, text, agent.name)
-            doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
-            allowed = bool(log.known(path).get("allow")) if allow is None else allow
-            made = _lacking(doc, agent, allowed)
-            if agent.versioned:
-                doc.put(("version",), 1)
-            for event, command in commands.items():
-                doc.append(("hooks", event), agent.entry(event, command))
-            adds = allowed and PERMISSION not in (doc.value(*_ALLOW) or [])
-            if adds:
-                doc.append(_ALLOW, PERMISSION)
-        except Broken as e:
-            raise _unreadable(path, e) from e
-        return Change(doc.text, doc.spans, {"made": made, "allow": adds})
-
-    if log.edit(path, agent.name, change):
-        return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
-    return []
+    text = install_log.read(path)
+    try:
+        if _complete(Doc(text or ""), commands, allow):
+            return []
+        before = log.original(path, text, agent.name)
+        doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
+        allowed = bool(log.known(path).get("allow")) if allow is None else allow
+        made = _lacking(doc, agent, allowed)
+        if agent.versioned:
+            doc.put(("version",), 1)
+        for event, command in commands.items():
+            doc.append(("hooks", event), agent.entry(event, command))
+        adds = allowed and PERMISSION not in (doc.value(*_ALLOW) or [])
+        if adds:
+            doc.append(_ALLOW, PERMISSION)
+    except Broken as e:
+        raise _unreadable(path, e) from e
+    if not log.write(path, agent.name, text, doc.text, doc.spans, made=made, allow=adds):
+        return []
+    return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
 
 
 def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
@@ -287,9 +280,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def _unreadable(path: str, e: Broken) -> MemError:
-    return MemError(
-        f"cannot understand '{path}': {e}", hint="mend the file by hand; nothing was changed"
-    )
+    hint = "mend the file by hand; nothing was changed"
+    return MemError(f"cannot understand '{path}': {e}", hint=hint)
 
 
 # --- sections ---------------------------------------------------------------
@@ -298,16 +290,15 @@ def _unreadable(path: str, e: Broken) -> MemError:
 def _install_section(log: Ledger, top: str, target: str) -> list[str]:
     _refuse_outside(top, targets.SECTIONS[target])
     path = os.path.join(top, targets.SECTIONS[target])
-
-    def change(text: str | None) -> Change | None:
-        before = log.original(path, text)
-        try:
-            new, spans = section.put(before if before is not None else text or "")
-        except section.Unclear as e:
-            raise _unclear(path, e, "them") from e
-        return None if new == text else Change(new, spans)
-
-    return [f"a section between markers in '{path}'"] if log.edit(path, target, change) else []
+    text = install_log.read(path)
+    before = log.original(path, text)
+    try:
+        new, spans = section.put(before if before is not None else text or "")
+    except section.Unclear as e:
+        raise _unclear(path, e, "them") from e
+    if not log.write(path, target, text, new, spans):
+        return []
+    return [f"a section between markers in '{path}'"]
 
 
 def _without_section(path: str, text: str) -> str:
@@ -333,9 +324,8 @@ def _set_prompt_context(
     git = repo.git if repo else Git()
     path = _global_config(environ) if scope == USER else ""
     if scope == USER and not path:
-        return [], [
-            f"{_KEY} is not set, for there is no global git configuration: prompts get no memories"
-        ]
+        none = "for there is no global git configuration: prompts get no memories"
+        return [], [f"{_KEY} is not set, {none}"]
     try:
         where = ["--global", "--includes"] if scope == USER else []
         chosen = git.text("config", *where, "--type=bool", "--get", _KEY, ok=(0, 1))
@@ -345,29 +335,29 @@ def _set_prompt_context(
             assert repo is not None
             config_journal.add(repo, _STEP, [(_KEY, "true")])
             return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
-        log.edit(path, _CONFIG, _with_setting)
+        text = install_log.read(path)
+        new, spans = _with_setting(text or "")
+        log.write(path, _CONFIG, text, new, spans)
     except MemError as e:  # the hooks are in place, and work without it
-        return [], [
-            f"{_KEY} could not be set: {e.message}; prompts get no memories until it is true"
-        ]
+        hint = f"{_KEY} could not be set: {e.message}; prompts get no memories until it is true"
+        return [], [hint]
     return [f"{_KEY} = true in '{path}'  (prompts get memories)"], []
 
 
-def _with_setting(text: str | None) -> Change:
-    text = text or ""
+def _with_setting(text: str) -> tuple[str, list[list[int]]]:
     line = text.rstrip("\r\n")
     # A backslash at the end would continue into our first line.
     continued = line.endswith("\\") and text.count("\n", len(line)) < 2
     unended = bool(text) and not text.endswith("\n")
     piece = "\n" * (continued + unended) + _SETTING
-    return Change(text + piece, [[len(text), len(text) + len(piece)]])
+    return text + piece, [[len(text), len(text) + len(piece)]]
 
 
 def _unset_prompt_context(log: Ledger) -> list[str]:
     """Takes the user's setting back, if it was we who made it."""
     done = []
     for path in [path for path, note in log.files.items() if note["target"] == _CONFIG]:
-        if log.edit(path, _CONFIG, partial(_restored, log, _CONFIG, path)):
+        if _restore(log, _CONFIG, path):
             done.append(f"{_KEY} removed from '{path}'")
         log.forget(path)
     return done
