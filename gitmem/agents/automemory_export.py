@@ -133,6 +133,7 @@ def write(
             automemory_dir.watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = automemory_dir.Index(directory)
+        index.empty()
         present = {t.ours: (name, t) for name, t in automemory_dir.ours(directory)}
         listed = set()
         for item in items:

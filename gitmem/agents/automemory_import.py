@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ..anchors import patch_id
 from ..core import fold, record, record_content
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
@@ -39,13 +40,6 @@ _UP_TO = SOURCE[:-1] + ";"  # the next character: every source of ours lies befo
 STORED, EDITED, KNOWN, REFUSED, OURS = "stored", "edited", "known", "refused", "ours"
 MOST = 1000  # topics
 _NAMES = 800  # characters of a file's name in a source
-_MAIN = (
-    "refs/remotes/origin/HEAD",
-    "refs/remotes/origin/main",
-    "refs/remotes/origin/master",
-    "refs/heads/main",
-    "refs/heads/master",
-)
 
 
 def take(
@@ -343,16 +337,11 @@ def _refuse(item: Item, reason: str, hint: str) -> None:
 
 
 def _anchor(store: Store) -> str:
-    """The commit the memories are attached to: the last one that HEAD shares with the main branch,
-    so that no other branch has to do without them.
+    """The commit the memories are attached to: where HEAD left the main branch, so that no other
+    branch has to do without them.
     """
     head = store.repo.head()
-    if not head:
-        return ""
-    main = next((id for id in store.repo.git.ids([name + "^{commit}" for name in _MAIN]) if id), "")
-    if not main or main == head:
-        return head
-    return store.repo.git.text("merge-base", head, main, ok=(0, 1, 128)).split("\n")[0] or head
+    return head and (patch_id.base_of(store.repo, head) or head)
 
 
 def _time(text: str) -> str:
