@@ -1,18 +1,15 @@
 """Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step,
 the worker.
 
-Promises. What is known adds nothing: a memory's `source` names the topic and
-what it said. A topic that was edited becomes a new version of its memory, one
-that was removed leaves it as it is, one whose memory was forgotten or purged
-stays away. A version that a person edited in git mem is not covered: the
-changed topic becomes a memory of its own. Nothing of the directory is changed,
-nothing outside of it is read (a link is no topic), and what git mem wrote
-there is not taken for news. One file that cannot be read, is too large or
-holds a secret is named and stops no other.
+Promises. What is known adds nothing: a memory's `source` names the topic and what it said. A topic
+that was edited becomes a new version of its memory, one that was removed leaves it as it is, one
+whose memory was forgotten or purged stays away. A version that a person edited in git mem is not
+covered: the changed topic becomes a memory of its own. Nothing of the directory is changed, nothing
+outside of it is read (a link is no topic), and what git mem wrote there is not taken for news. One
+file that cannot be read, is too large or holds a secret is named and stops no other.
 
-Private unless asked otherwise: what the client noted about its user is the
-user's. Anchored where HEAD left the main branch, since the directory serves
-every branch.
+Private unless asked otherwise: what the client noted about its user is the user's. Anchored where
+HEAD left the main branch, since the directory serves every branch.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of
 `MEMORY.md`. Pure, no file.
 
-Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front
-matter with `name`, `description`, `metadata.type`, a body with `**Why:**`,
-`**How to apply:**` and `[[links]]`, and an index of `- [Title](file.md) — hook`.
+Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front matter with `name`,
+`description`, `metadata.type`, a body with `**Why:**`, `**How to apply:**` and `[[links]]`, and an
+index of `- [Title](file.md) — hook`.
 
-Promise: any text is accepted. Front matter that is none is body; keys that
-nobody knows are left out; an index that holds text beside its lines gives that
-text as notes of its own. The body is what stands there, less what is in
-`<private>`. `digest` names what was read, so that an edit is told from a file
-that was only touched.
+Promise: any text is accepted. Front matter that is none is body; keys that nobody knows are left
+out; an index that holds text beside its lines gives that text as notes of its own. The body is what
+stands there, less what is in `<private>`. `digest` names what was read, so that an edit is told
+from a file that was only touched.
 """
 
 from __future__ import annotations

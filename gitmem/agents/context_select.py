@@ -1,11 +1,10 @@
 """Choosing what a context block tells: blockers and decisions first, the rest by relevance, within
 a budget. Pure.
 
-Promises. What is chosen fits the budget of tokens and the limit of one hook's
-output, tags and all. Blockers and decisions have a share of their own that
-they may use up and not exceed; what they leave goes to the rest. No author has
-more than half of the places while a memory of another one waits. Of memories
-that say the same one is told; the others count as omitted, and JSON names them
+Promises. What is chosen fits the budget of tokens and the limit of one hook's output, tags and all.
+Blockers and decisions have a share of their own that they may use up and not exceed; what they
+leave goes to the rest. No author has more than half of the places while a memory of another one
+waits. Of memories that say the same one is told; the others count as omitted, and JSON names them
 with it. The same candidates give the same choice.
 """
 

@@ -1,13 +1,12 @@
 """What git knows about the work at HEAD: paths and words of its recent commits, and of its branch.
 
-The worker asks git (`learn`) and stores the facts in the cache, so that a hook
-reads one row and starts no git process. After HEAD has moved, the facts of the
-former HEAD are used and `Facts.current` is false: the reader should then ask the
-worker.
+The worker asks git (`learn`) and stores the facts in the cache, so that a hook reads one row and
+starts no git process. After HEAD has moved, the facts of the former HEAD are used and
+`Facts.current` is false: the reader should then ask the worker.
 
-Promise: made from HEAD and the main lines alone, without a clock, so the same
-history gives the same facts. Bounded in size. In a partial clone no paths are
-read: their trees may be on the remote only.
+Promise: made from HEAD and the main lines alone, without a clock, so the same history gives the
+same facts. Bounded in size. In a partial clone no paths are read: their trees may be on the remote
+only.
 """
 
 from __future__ import annotations
@@ -38,16 +37,7 @@ class Facts:
     the main line; `time`: of HEAD's commit.
     """
 
-    __slots__ = (
-        "branch",
-        "changed",
-        "commits",
-        "current",
-        "own",
-        "paths",
-        "recent",
-        "time",
-    )
+    __slots__ = ("branch", "changed", "commits", "current", "own", "paths", "recent", "time")
 
     def __init__(self, data: Mapping[str, object], current: bool) -> None:
         self.current = current

@@ -1,14 +1,13 @@
 """The door of agents: `git mem hook EVENT [--agent AGENT]`.
 
-Promise: exit status 0, whatever happens; on stdout one JSON object (for
-PreCompact plain text) or nothing; nothing on stderr; an end within the
-deadline (`call.LIMITS`). Failures are counted in `mem/hooks.log` and shown by
-`git mem doctor`. In a repository without `git mem init` and without memories
-nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch
-everything off.
+Promise: exit status 0, whatever happens; on stdout one JSON object (for PreCompact plain text) or
+nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures are counted in
+`mem/hooks.log` and shown by `git mem doctor`. In a repository without `git mem init` and without
+memories nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch everything
+off.
 
-`__main__` comes here before it imports anything else. Standard library only,
-nothing from the working tree, no git process where files tell enough.
+`__main__` comes here before it imports anything else. Standard library only, nothing from the
+working tree, no git process where files tell enough.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Memories for a hook: the cache opened, brought up to date where that is quick, and asked.
 
-Promises. What arrived a second ago is found: up to 200 new records are taken
-in on the spot, in small portions until the deadline, and those stay taken in.
-Where that is not enough the answer comes from what the cache has, says that it
-is not fresh, and the worker is asked for the rest. A missing or damaged cache
-stops no answer: the newest memories are read from the notes (`fallback`), while
-the worker makes the file anew. No git process where nothing is new. Nothing
-is raised but what `action` raises on a whole cache, a bug.
+Promises. What arrived a second ago is found: up to 200 new records are taken in on the spot, in
+small portions until the deadline, and those stay taken in. Where that is not enough the answer
+comes from what the cache has, says that it is not fresh, and the worker is asked for the rest. A
+missing or damaged cache stops no answer: the newest memories are read from the notes (`fallback`),
+while the worker makes the file anew. No git process where nothing is new. Nothing is raised but
+what `action` raises on a whole cache, a bug.
 
-`with_memories` is what hooks call; `table` is the one embedding table of the
-process. Standard library only.
+`with_memories` is what hooks call; `table` is the one embedding table of the process. Standard
+library only.
 """
 
 from __future__ import annotations

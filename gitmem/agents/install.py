@@ -1,11 +1,10 @@
 """Puts git mem into an agent's settings, or a section into AGENTS.md, and takes it out again.
 
-Promise: only the target's file is changed, only by our own characters, and
-`uninstall` gives back the bytes that were there; where others have changed the
-file since, our own entries go and the rest stays. A file that cannot be
-understood is left as it is. A second installation that would hand over every
-memory twice is refused. docs/decisions/0018-agents-settings.md says why
-settings are chosen so.
+Promise: only the target's file is changed, only by our own characters, and `uninstall` gives back
+the bytes that were there; where others have changed the file since, our own entries go and the rest
+stays. A file that cannot be understood is left as it is. A second installation that would hand over
+every memory twice is refused. docs/decisions/0018-agents-settings.md says why settings are chosen
+so.
 """
 
 from __future__ import annotations

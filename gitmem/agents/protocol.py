@@ -1,15 +1,14 @@
 """How each agent calls a hook and what it reads from one: names of events, fields of stdin, the
 envelope on stdout. `targets` has the other half, the agents' settings files.
 
-We use Claude Code's names; those of other agents are turned into them here, so no
-other module knows of them. An agent's next version may send anything: a field
-that is missing or of another type counts as absent.
+We use Claude Code's names; those of other agents are turned into them here, so no other module
+knows of them. An agent's next version may send anything: a field that is missing or of another type
+counts as absent.
 
-Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others
-are from their documentation and sources of 2026: Codex CLI (the same JSON, and
-the older `notify`, whose JSON is an argument), Gemini CLI (hook names of its
-own, `hookSpecificOutput`, stdout JSON only), Cursor (camel case,
-`conversation_id`, `additional_context`), Copilot CLI (camel case, `sessionId`,
+Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others are from their
+documentation and sources of 2026: Codex CLI (the same JSON, and the older `notify`, whose JSON is
+an argument), Gemini CLI (hook names of its own, `hookSpecificOutput`, stdout JSON only), Cursor
+(camel case, `conversation_id`, `additional_context`), Copilot CLI (camel case, `sessionId`,
 `toolArgs` as JSON in a string, `additionalContext`).
 """
 

@@ -1,23 +1,20 @@
 """Receipts: which memories an agent's session was given, at which tips of the notes refs and at
 which HEAD.
 
-Hooks only append to the session's file (`session`); the worker makes one
-record of op `receipt` for each part of a session that ended, or was idle for
-a day (Codex tells no end, and a client may crash), all in one commit of the
-private notes. It also says which of them were used (`usage`, `usage_records`); `confidence`
-says what follows. `docs/format.md` has the fields: short names of memories
-(`core/short`), object ids, times and counts, no text of a memory, a prompt or
-a path. A receipt is no memory.
+Hooks only append to the session's file (`session`); the worker makes one record of op `receipt` for
+each part of a session that ended, or was idle for a day (Codex tells no end, and a client may
+crash), all in one commit of the private notes. It also says which of them were used (`usage`,
+`usage_records`); `confidence` says what follows. `docs/format.md` has the fields: short names of
+memories (`core/short`), object ids, times and counts, no text of a memory, a prompt or a path. A
+receipt is no memory.
 
-Promise: nothing is written twice. A part is named by its session and its
-first line, so a worker that was killed before it marked the file names it
-again as it did, and of records with one name the fullest counts. A session
-that is resumed after its end gets another receipt, for what was new then, and
-none where nothing was.
+Promise: nothing is written twice. A part is named by its session and its first line, so a worker
+that was killed before it marked the file names it again as it did, and of records with one name the
+fullest counts. A session that is resumed after its end gets another receipt, for what was new then,
+and none where nothing was.
 
-What cannot be known: a session that was forked, or resumed under a new id,
-has its predecessor's memories before it; its receipts name only what it was
-given itself.
+What cannot be known: a session that was forked, or resumed under a new id, has its predecessor's
+memories before it; its receipts name only what it was given itself.
 """
 
 from __future__ import annotations

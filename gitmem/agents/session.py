@@ -1,14 +1,13 @@
 """What one agent session has been shown and has done: a private file in
 `<git-common-dir>/mem/sessions/`.
 
-Hooks of one session run side by side and each lives for milliseconds, so the
-file is only ever appended to, one write a call: no line of another hook is
-lost, and a line that a full disk tore is skipped. It is named by a hash of the
-session's id, which comes from outside and may be any text. Mode 0600, bounded,
-gone after a week; the worker makes receipts of it (`agents/receipts`).
+Hooks of one session run side by side and each lives for milliseconds, so the file is only ever
+appended to, one write a call: no line of another hook is lost, and a line that a full disk tore is
+skipped. It is named by a hash of the session's id, which comes from outside and may be any text.
+Mode 0600, bounded, gone after a week; the worker makes receipts of it (`agents/receipts`).
 
-It holds ids, ref tips, paths and words that hooks choose, no text of a memory
-or a prompt. Lost with the cache; then a memory may be shown once more.
+It holds ids, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost
+with the cache; then a memory may be shown once more.
 
 Imports only `os`, `time` and a digest: every prompt waits for it.
 """

@@ -1,10 +1,9 @@
 """What each agent reads: its settings file, its names of events, the shape of an entry, the command
 in it. `protocol` has the other half, what a hook reads and prints.
 
-Promise: pure data and text; nothing is read or written here. Claude Code was
-run; the others are after their documentation (docs/agents.md says what that
-means). A command ends with status 0 and prints nothing where git mem is gone,
-in whatever shell the agent starts it: sh, bash, zsh or fish.
+Promise: pure data and text; nothing is read or written here. Claude Code was run; the others are
+after their documentation (docs/agents.md says what that means). A command ends with status 0 and
+prints nothing where git mem is gone, in whatever shell the agent starts it: sh, bash, zsh or fish.
 """
 
 from __future__ import annotations
@@ -145,11 +144,10 @@ TARGETS = ("git", *AGENTS, *SECTIONS)
 def command(agent: str, event: str, python: str = "", package: str = "") -> str:
     """The command of an entry.
 
-    By name it is the same on every machine and in every settings file, and the
-    client runs equal commands once. With `python` and `package` it starts this
-    installation. PYTHONPATH is emptied: Python would run a `sitecustomize.py` of
-    the working tree before any line of ours. Not `exec`, which costs as much: fish
-    would not empty it, and a program that fails would have the last word.
+    By name it is the same on every machine and in every settings file, and the client runs equal
+    commands once. With `python` and `package` it starts this installation. PYTHONPATH is emptied:
+    Python would run a `sitecustomize.py` of the working tree before any line of ours. Not `exec`,
+    which costs as much: fish would not empty it, and a program that fails would have the last word.
     """
     words = f"hook {event} --agent {agent}"
     if python:
