@@ -243,25 +243,21 @@ class _Candidates:
 
     def _by_words(self, terms: list[str]) -> dict[int, float]:
         """Scores by the rarest of the terms, as many as POSTINGS allows, none of common ones."""
-        if not terms:
-            return {}
         frequency = self.cache.frequencies(terms)
         count = self.cache.count()
         most = float("inf") if count < 50 else count / 4
         known = [t for t in dict.fromkeys(terms) if 0 < frequency.get(t, 0) <= most]
-        known.sort(key=lambda t: frequency[t])
         rare: list[str] = []
         postings = 0
-        for term in known[:TERMS]:
+        for term in sorted(known, key=frequency.__getitem__)[:TERMS]:
             postings += frequency[term]
-            if postings > POSTINGS and rare:
-                break
-            rare.append(term)
+            if postings <= POSTINGS or not rare:
+                rare.append(term)
         if not rare:
             return {}
-        expression, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
+        match, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
         return relevance.word_scores(
-            self.cache.lexical(expression, weights, BY_WORDS, self.only, self.args)
+            self.cache.lexical(match, weights, BY_WORDS, self.only, self.args)
         )
 
     def items(
@@ -276,9 +272,8 @@ class _Candidates:
         }
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
-        best = context_select.shared(
-            rough, lambda row: self.author[row] if self.at[row] else None, LOADED
-        )
+        speaker = {row: self.author[row] if at else None for row, at in self.at.items()}
+        best = context_select.shared(rough, speaker.__getitem__, LOADED)
         best += sorted(self.always.difference(best), key=rough.index)
         best = memory_rows.firsts(self.cache, best)
         loaded = memory_rows.load(self.cache, best)
@@ -303,14 +298,13 @@ class _Candidates:
         return out
 
     def _why(self, row: int) -> list[str]:
-        found = [
-            ("files of this branch or session", self.hand),
-            ("files of recent commits", self.paths),
-            ("words of this branch", self.branch),
-            ("words of recent commits", self.recent),
-        ]
-        out = [words for words, scores in found if scores.get(row, 0.0) > 0]
-        return out or ["recent"]
+        reasons = {
+            "files of this branch or session": self.hand,
+            "files of recent commits": self.paths,
+            "words of this branch": self.branch,
+            "words of recent commits": self.recent,
+        }
+        return [why for why, rows in reasons.items() if rows.get(row, 0.0) > 0] or ["recent"]
 
 
 def _best(scores: dict[int, float], most: int) -> dict[int, float]:

@@ -93,34 +93,27 @@ class Item:
 
     def remarks(self) -> list[tuple[str, str]]:
         """(name, value) of what a reader must know beside the text."""
-        out = [("date", self.at[:10])] if self.at else []
+        unmerged = self.state == anchor_state_store.UNMERGED
         # A block says once, for all of them, that nobody has looked yet.
         skipped = ("",) if self.found else _NOT_LOOKED
-        if self.state == "unmerged" or (self.state == "unknown" and self.reason not in skipped):
-            out.append(("state", self.state))
-            if self.state == "unmerged" and self.branch:
-                out.append(("branch", shortened(self.branch, NAME)))
-            if self.reason == anchor_state_store.ABANDONED:
-                out.append(("reason", self.reason))
-        if self.replaced:
-            out.append(("superseded_on", shortened(self.replaced, NAME)))
-        if self.versions:
-            out.append(("versions", str(self.versions)))
-        if self.against:
-            out.append(("contradicted_by", " ".join([id[:ID] for id in self.against[:3]])))
-        if self.provenance:
-            out.append(("provenance", shortened(self.provenance, NAME)))
-        if self.private:
-            out.append(("scope", "private"))
-        if stale := path_state_store.remark(self.aged):
-            out.append(("stale", ending(stale, _PATH + 12)))
-        if self.paths:
-            more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
-            named = " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]])
-            out.append(("files", named + more))
-        if self.found:
-            out.append(("found", self.found))
-        return out
+        unknown = self.state == anchor_state_store.UNKNOWN and self.reason not in skipped
+        abandoned = unmerged and self.reason == anchor_state_store.ABANDONED
+        more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
+        remarks = {
+            "date": self.at[:10],
+            "state": self.state if unmerged or unknown else "",
+            "branch": shortened(self.branch, NAME) if unmerged else "",
+            "reason": self.reason if abandoned else "",
+            "superseded_on": shortened(self.replaced, NAME),
+            "versions": str(self.versions or ""),
+            "contradicted_by": " ".join([id[:ID] for id in self.against[:3]]),
+            "provenance": shortened(self.provenance, NAME),
+            "scope": "private" if self.private else "",
+            "stale": ending(path_state_store.remark(self.aged), _PATH + 12),
+            "files": " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]]) + more,
+            "found": self.found,
+        }
+        return [(name, value) for name, value in remarks.items() if value]
 
     @property
     def staleness(self) -> str:

@@ -114,19 +114,16 @@ class Block:
 
     def _nothing(self) -> str:
         """The one line of a block without memories."""
-        if self.degraded:
-            return shortened(self.degraded, 2 * NAME)
-        return self._left() if self.total else NOTHING
+        reason = shortened(self.degraded, 2 * NAME)
+        return reason or (self._left() if self.total else NOTHING)
 
     def _left(self) -> str:
         n = self.omitted
         return f"{n} omitted: git mem recall QUESTION searches them, git mem list shows them"
 
     def _xml(self) -> str:
-        head = (
-            f'<memory_context source="{attribute(self.source)}"'
-            f' timestamp="{attribute(self.timestamp)}"'
-        )
+        source, timestamp = attribute(self.source), attribute(self.timestamp)
+        head = f'<memory_context source="{source}" timestamp="{timestamp}"'
         if not self.items:
             return f"{head}>{attribute(self._nothing())}</memory_context>\n"
         stale = ' staleness="unknown"' if self.unaged else ""

@@ -52,17 +52,18 @@ def install(
             raise UsageError(reason, hint="leave --allow out")
         scope = scope or USER
         path = _settings_file(environ, repo, agent, scope)
-        program = _program(environ, scope)
+        on_path = bool(shutil.which("git-mem", path=environ.get("PATH", "")))
+        # A file that others get always uses the name.
+        named = scope == PROJECT or on_path
+        program = () if named else (sys.executable, installed.own_package())
         commands = {event: targets.command(target, event, *program) for event in agent.events}
         _refuse_double(environ, repo, agent, path, commands)
         done = _install_hooks(log, agent, path, commands, allow)
         hints = [agent.needs] if agent.needs else []
         if reason := installed.unread(agent, path):
-            hints.append(
-                f"{agent.title} cannot read '{path}' ({reason}), so it runs no hook of it until"
-                " that is mended"
-            )
-        if scope == PROJECT and not _on_path(environ):
+            silent = "so it runs no hook of it until that is mended"
+            hints.append(f"{agent.title} cannot read '{path}' ({reason}), {silent}")
+        if scope == PROJECT and not on_path:
             hints.append("git-mem is not on PATH: the hooks do nothing until it is")
         more, hint = _set_prompt_context(log, environ, repo, scope)
         return done + more, hints + hint
@@ -83,9 +84,9 @@ def uninstall(
         for place, path in installed.places(environ, repo, target):
             if scope and (USER if place == USER else PROJECT) != scope:
                 continue
-            note = log.known(path)
-            ours = note.get("target", target) == target
-            if leaving and (not ours or not note):
+            noted = log.known(path).get("target", "")
+            ours = noted in ("", target)
+            if leaving and noted != target:
                 continue
             changed = _restore(log, target, path)
             if ours:
@@ -95,11 +96,9 @@ def uninstall(
                 done.append(f"{removed} '{path}'")
         if leaving or target not in targets.AGENTS:
             return done
-        left = {
-            one.scope
-            for one in installed.state(environ, repo)
-            if one.target in targets.AGENTS and one.scope != installed.PLUGIN
-        }
+        everything = installed.state(environ, repo)
+        left = {one.scope for one in everything if one.target in targets.AGENTS}
+        left.discard(installed.PLUGIN)
         if repo and not left - {USER}:
             done += config_journal.undo(repo, {_STEP}, [])
         if USER not in left:
@@ -112,10 +111,8 @@ def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:
 
     The user's own settings stay: they serve other repositories too.
     """
-    done = []
-    for target in (*targets.AGENTS, *targets.SECTIONS):
-        done += uninstall(environ, repo, target, PROJECT, leaving=True)
-    return done
+    everything = (*targets.AGENTS, *targets.SECTIONS)
+    return [done for t in everything for done in uninstall(environ, repo, t, PROJECT, leaving=True)]
 
 
 def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, scope: str) -> str:
@@ -124,16 +121,12 @@ def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, 
         _refuse_outside(top, agent.project)
         return agent.file(environ, top, PROJECT)
     if agent.user is None:
-        raise UsageError(
-            f"{agent.title} reads hooks from the working tree alone",
-            hint=f"`git mem install {agent.name} --project` writes '{agent.project}' there",
-        )
+        hint = f"`git mem install {agent.name} --project` writes '{agent.project}' there"
+        raise UsageError(f"{agent.title} reads hooks from the working tree alone", hint=hint)
     path = agent.file(environ, "", USER)
     if not path:
-        raise MemError(
-            f"no home directory where {agent.title} would have settings",
-            hint="set HOME to an absolute path; nothing was changed",
-        )
+        hint = "set HOME to an absolute path; nothing was changed"
+        raise MemError(f"no home directory where {agent.title} would have settings", hint=hint)
     return path
 
 
@@ -147,10 +140,6 @@ def _refuse_outside(top: str, name: str) -> None:
     """A commit can make a link of the file: we must not write outside of the working tree."""
     if not worktree_file.inside(top, os.path.join(top, name)):
         raise MemError(f"'{name}' leads out of the working tree", hint="nothing was changed")
-
-
-def _on_path(environ: Mapping[str, str]) -> bool:
-    return bool(shutil.which("git-mem", path=environ.get("PATH", "")))
 
 
 def _restore(log: Ledger, target: str, path: str) -> bool:
@@ -170,15 +159,6 @@ def _restore(log: Ledger, target: str, path: str) -> bool:
     elif left is None:
         left = text.replace(_SETTING, "", 1) if target == _CONFIG else _without_section(path, text)
     return log.write(path, target, text, left if left or not created else None)
-
-
-def _program(environ: Mapping[str, str], scope: str) -> tuple[str, str]:
-    """(interpreter, package) for commands that cannot use the name `git-mem`; ("", "") for those
-    that can. A file that others get always uses the name.
-    """
-    if scope == PROJECT or _on_path(environ):
-        return "", ""
-    return sys.executable, installed.own_package()
 
 
 def _refuse_double(
@@ -217,7 +197,6 @@ def _install_hooks(
         before = log.original(path, text, agent.name)
         doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
         allowed = bool(log.known(path).get("allow")) if allow is None else allow
-        made = _lacking(doc, agent, allowed)
         if agent.versioned:
             doc.put(("version",), 1)
         for event, command in commands.items():
@@ -227,7 +206,7 @@ def _install_hooks(
             doc.append(_ALLOW, PERMISSION)
     except Broken as e:
         raise _unreadable(path, e) from e
-    if not log.write(path, agent.name, text, doc.text, doc.spans, made=made, allow=adds):
+    if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds):
         return []
     return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
 
@@ -240,38 +219,31 @@ def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
 
 
 def _without_hooks(log: Ledger, path: str, text: str) -> str:
-    """The text without our entries and without containers that we made and that are empty then."""
+    """The text without our entries and without containers that are empty then."""
     note = log.known(path)
     try:
         doc = Doc(text)
-        entries = targets.entries(doc.value("hooks"))
-        events = [event for _, event, _ in entries]
-        while entries:
-            doc.remove("hooks", *entries[0][0])
-            entries = targets.entries(doc.value("hooks"))
+        emptied: list[tuple[str, ...]] = []
+        while entries := targets.entries(doc.value("hooks")):
+            place, event, _ = entries[0]
+            doc.remove("hooks", *place)
+            emptied.append(("hooks", event))
+        if emptied:
+            emptied.append(("hooks",))
         allowed = _list(doc.value(*_ALLOW))
         if note.get("allow") and PERMISSION in allowed:
             doc.remove(*_ALLOW, allowed.index(PERMISSION))
-        default = [["hooks"], *(["hooks", event] for event in events)] if events else []
-        for keys in sorted(note.get("made", default), key=len, reverse=True):
-            if keys == ["version"]:
-                if note.get("created") and list(doc.value() or {}) == ["version"]:
-                    doc.remove("version")
-            elif doc.blank(*keys):
+            emptied += [_ALLOW, _ALLOW[:1]]
+        for keys in emptied:
+            if doc.blank(*keys):
                 doc.remove(*keys)
+        if note.get("created") and list(doc.value() or ()) == ["version"]:
+            doc.remove("version")
         return doc.text
     except Broken as e:
         if "git-mem" in text or "gitmem" in text:
             raise _unreadable(path, e) from e
         return text
-
-
-def _lacking(doc: Doc, agent: Agent, allow: bool) -> list[list[str]]:
-    """The containers that an installation has to make."""
-    needed = [["hooks"], *(["hooks", event] for event in agent.events)]
-    needed += [["permissions"], [*_ALLOW]] if allow else []
-    needed += [["version"]] if agent.versioned else []
-    return [keys for keys in needed if doc.at(*keys) is None]
 
 
 def _list(value: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core import confidence, record, short
@@ -31,12 +31,13 @@ from ..core.errors import MemError
 from ..engine import usage_store
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
-from ..feedback import usage, usage_records
+from ..feedback import usage, usage_records, usage_stats
 from ..store import Store
 from . import session
 from .session import Entry
 
 IDLE = 24 * 3600  # seconds without a line after which a session counts as ended
+LATE = 3600  # seconds after which a worker should have written a receipt
 _UUID = frozenset("0123456789abcdefABCDEF-")
 
 
@@ -328,3 +329,55 @@ def _dict(data: dict[str, Any], name: str) -> dict[Any, Any]:
 def _text(data: dict[str, Any], name: str) -> str:
     value = data.get(name)
     return record.clean(value) if isinstance(value, str) else ""
+
+
+# --- what they add up to, counted ----------------------------------------------
+
+
+def counts(cache: Cache) -> dict[str, Any]:
+    """Sessions with receipts, how often a memory was shown by which route, and how many of those
+    shown in a session had a file touched in it.
+    """
+    found = stored(cache)
+    routes: Counter[str] = Counter()
+    for receipt in found:
+        routes.update({route: len(ids) for route, ids in receipt["shown"].items()})
+    sessions = {r["session"] for r in found}
+    return {
+        "sessions": len(sessions),
+        "shown": dict(routes.most_common()),
+        "agents": dict(Counter(r["agent"] or "unknown" for r in found).most_common()),
+        "used": len({(r["session"], id) for r in found for id in r["used"]}),
+        "feedback": usage_stats.counts(cache, len(sessions)),
+    }
+
+
+def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]]:
+    """(level, text, hint, repair) lines for the doctor; none where no agent was ever here."""
+    now = time.time()
+    files = session.files(store.repo.mem_dir)
+    if not files:
+        return []
+    waiting = [(path, parts[-1][-1][1]) for path, parts in due(store.repo.mem_dir, now)]
+    started = {path for path, _ in files if session.pending(path)}
+    going = len(started - {path for path, _ in waiting})
+
+    def write() -> str:
+        return f"{_many(tend(store), 'receipt')} written"
+
+    text = f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet"
+    out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
+    if waiting:
+        text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
+        # A session without an end is due after IDLE.
+        ages = [now - when for _, when in waiting]
+        if any(age > LATE + IDLE * (age > IDLE) for age in ages):
+            hint = "the worker writes them; `git mem doctor --repair` does it now"
+            out.append(("warn", text, hint, write))
+        else:
+            out.append(("ok", text, "", write))
+    return out
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

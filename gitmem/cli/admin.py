@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from .. import doctor, render, setup
-from ..agents import audit
+from ..agents import receipts
 from ..anchors import anchor_state_update
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
@@ -209,7 +209,7 @@ def stats_command(*, as_json: Json) -> int:
     """
     with opened() as store:
         numbers = store.with_cache(
-            lambda cache: {**listing.counts(store, cache), **audit.counts(cache)}
+            lambda cache: {**listing.counts(store, cache), **receipts.counts(cache)}
         )[0]
         if as_json:
             write_json(numbers)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from .. import __version__, setup
-from ..agents import audit, failures, installed, targets
+from ..agents import failures, installed, receipts, targets
 from ..capture import commitlog
 from ..core.errors import MemError, UsageError
 from ..git import config, config_read, memfile
@@ -73,7 +73,7 @@ def signing(store: Store) -> Iterator[Finding]:
 
 
 def sessions(store: Store) -> Iterator[Finding]:
-    for remark in audit.remarks(store):
+    for remark in receipts.remarks(store):
         yield Finding(*remark)
 
 
