@@ -101,12 +101,8 @@ def test_the_file_is_private_and_its_name_tells_nothing(mem: str) -> None:
 def test_torn_and_foreign_lines_are_skipped_and_the_next_line_is_whole(mem: str) -> None:
     session.Notes(mem, "s1").add("shown", [A])
     with open(session.path_of(mem, "s1"), "ab") as f:
-        f.write(
-            b"nonsense\n\xff\xfe\t1\t.\nshown\tnan\t"
-            + C.encode()
-            + b"\t.\nshown\tx\t.\nlater\t1.0\tv\t.\nshown\t1.0\t"
-            + C[:9].encode()
-        )
+        foreign = f'["shown",NaN,"{C}"]\n["shown","x"]\n["later",1.0,"v"]\n["shown",1.0,"{C[:9]}'
+        f.write(b'nonsense\n\xff\xfe\n[]\n{"a":1}\n5\n["shown",1.0,2]\n' + foreign.encode())
     session.Notes(mem, "s1").add("shown", [B])
     assert session.Notes(mem, "s1").shown() == {A, B}
 

@@ -9,7 +9,7 @@ Mode 0600, bounded, gone after a week; the worker makes receipts of it (`agents/
 It holds ids, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost
 with the cache; then a memory may be shown once more.
 
-Imports only `os`, `time` and a digest: every prompt waits for it.
+Imports nothing that costs: every prompt waits for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..core import fastjson
 from ..core.digest import sha256
 from ..git import memfile
 
@@ -173,20 +174,19 @@ def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
 
 
 def _line(kind: str, values: Iterable[str]) -> bytes:
-    """kind, time and values between tabs; the dot at the end tells a whole line from a torn one."""
-    parts = [kind.encode(), b"%.3f" % time.time()]
+    """One JSON array: kind, time, values."""
+    kept: list[str] = []
     size = 0
     for value in values:
-        if not (value.isalnum() and value.isascii()):
-            value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
-        part = value.encode("utf-8", "surrogatepass")
-        size += len(part) + 1
-        if len(part) > _VALUE:
+        length = len(value.encode("utf-8", "surrogatepass"))
+        size += length + 3
+        if length > _VALUE:
             continue
         if size > _LONGEST - 256:
             break
-        parts.append(part)
-    return b"\t".join([*parts, b".\n"])
+        kept.append(value)
+    text = fastjson.dumps([kind, round(time.time(), 3), *kept])
+    return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _digest(line: bytes) -> str:
@@ -194,23 +194,13 @@ def _digest(line: bytes) -> str:
 
 
 def _parse(line: bytes) -> Entry | None:
-    kind, _, rest = line.partition(b"\t")
-    when, *values = rest.split(b"\t")
-    if not values or values.pop() != b".":
-        return None
     try:
-        name, at = kind.decode("ascii"), float(when)
-        if name in KINDS and 0 <= at < 1e11:
-            return name, at, [_plain(v.decode("utf-8", "surrogatepass")) for v in values], line
-    except ValueError:
+        kind, at, *values = fastjson.loads(line)
+        if kind in KINDS and 0 <= at < 1e11 and all(isinstance(v, str) for v in values):
+            return kind, at, values, line
+    except (ValueError, TypeError, RecursionError):
         pass
     return None
-
-
-def _plain(value: str) -> str:
-    if "\\" not in value:
-        return value
-    return "\\".join(part.replace("\\n", "\n").replace("\\t", "\t") for part in value.split("\\\\"))
 
 
 def _append(path: str, first: bytes, line: bytes, most: int) -> bool:
