@@ -14,7 +14,7 @@ import sys
 
 import pytest
 from conftest import Lab
-from install_world import commands, files, put, user_file
+from install_world import commands, files, noted, put, user_file
 
 from gitmem.agents import install_log, installed, targets
 from gitmem.core.errors import MemError
@@ -213,7 +213,7 @@ def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(
     user_file(lab).unlink() if text is None else put(user_file(lab), text)
     lab.mem(repo, "install", "claude")
     lab.mem(repo, "uninstall", "claude")
-    assert not install_log.peek(lab.env)
+    assert not noted(lab)
     if text is None:  # nobody knows any more who made the directory
         user_file(lab).parent.rmdir() if user_file(lab).parent.exists() else None
     assert files(lab.root) == before
@@ -229,7 +229,7 @@ def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path)
         '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}',
     ):
         pathlib.Path(install_log.place(lab.env)).write_text(text)
-        assert install_log.peek(lab.env) == {}
+        assert noted(lab) == {}
     lab.mem(repo, "uninstall", "claude")
     assert user_file(lab).read_text() == SETTINGS["plain"]
 
@@ -247,7 +247,7 @@ def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Pa
         for agent in AGENTS
     ]
     assert [process.wait(120) for process in running] == [0] * len(AGENTS)
-    assert {note["target"] for note in install_log.peek(lab.env).values()} == {
+    assert {note["target"] for note in noted(lab).values()} == {
         *AGENTS,
         "git-config",
     }
@@ -309,15 +309,13 @@ def test_a_read_only_file_is_not_replaced(lab: Lab, repo: pathlib.Path) -> None:
     assert (
         "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
     )
-    assert user_file(lab).read_text() == "{}" and not install_log.peek(lab.env)
+    assert user_file(lab).read_text() == "{}" and not noted(lab)
 
 
 def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -> None:
     (lab.root / ".claude").write_text("a file")
     done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not install_log.peek(
-        lab.env
-    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not noted(lab)
 
 
 @pytest.mark.parametrize(

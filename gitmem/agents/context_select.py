@@ -38,17 +38,16 @@ def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
     the month before HEAD, None where nobody has counted yet.
     """
     step = sum(memories > s if s == _STEPS[-1] else memories >= s for s in _STEPS)
-    why = f"{memories} memories"
-    if changed >= _WIDE and step < 3:
-        step += 1
-        why += f", {changed} files changed on this branch"
-    elif commits is not None and commits >= _BUSY and 0 < step < 3:
-        step += 1
-        why += f", {commits} commits in a month"
+    change, why = 0, ""
+    if changed >= _WIDE:
+        change, why = 1, f", {changed} files changed on this branch"
+    elif commits is not None and commits >= _BUSY and step > 0:
+        change, why = 1, f", {commits} commits in a month"
     elif commits is not None and commits < _QUIET and not changed and step > 1:
-        step -= 1
-        why += ", hardly a commit in a month"
-    return TIERS[step], why
+        change, why = -1, ", hardly a commit in a month"
+    if step + change >= len(TIERS):
+        change, why = 0, ""
+    return TIERS[step + change], f"{memories} memories{why}"
 
 
 def section_of(type: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from ..hooks import spool
 from . import protocol
 
 TYPE_CHECKING = False
@@ -30,7 +31,7 @@ _UNREADABLE = "the memories could not be read"
 
 
 def _session_start(call: Call) -> None:
-    from ..hooks import announce, spool
+    from ..hooks import announce
 
     source = protocol.source(call.payload)
     if source in _EMPTIED:
@@ -102,8 +103,6 @@ def _user_prompt_submit(call: Call) -> None:
         call.failed("no prompt in the input")
         return
     if _captures(call):
-        from ..hooks import spool
-
         spool.rescue(call.here.common_dir)  # of agents that never tell that they stop
         _spool_said(call, "user", prompt)
     if injects:
@@ -192,8 +191,7 @@ def _paths(call: Call) -> list[str]:
 
 
 def _pre_compact(call: Call) -> None:
-    if call.injects:
-        call.say(steer(call.notes.read()["shown"]))
+    call.say(steer(call.notes.read()["shown"]))
 
 
 def steer(shown: Sequence[str]) -> str:
@@ -230,30 +228,22 @@ def _session_end(call: Call) -> None:
 
 def _stop(call: Call) -> None:
     """Leaves the answer to the worker, and starts one where an earlier one was killed."""
-    from ..hooks import spool
-
-    answer = protocol.text(call.payload, *protocol.REPLIES)
-    _note_cited(call, answer)
+    _note_cited(call)
     if _captures(call):
-        _spool_said(call, "assistant", answer)
+        _spool_said(call, "assistant", protocol.text(call.payload, *protocol.REPLIES))
         if spool.waiting(call.here.mem_dir):
             spool.wake(call.here.common_dir)
     spool.rescue(call.here.common_dir)
 
 
-def _subagent_stop(call: Call) -> None:
-    """The session goes on; only the subagent's answer is looked at."""
-    _note_cited(call, protocol.text(call.payload, *protocol.REPLIES))
-
-
-def _note_cited(call: Call, answer: str) -> None:
-    """Notes which of the memories shown in this session an answer names; none of its text."""
+def _note_cited(call: Call) -> None:
+    """Notes which of the memories shown in this session the answer names; none of its text."""
+    answer = protocol.text(call.payload, *protocol.REPLIES)
     told = call.notes.read()["shown"] if answer else []
     if told:
         from ..feedback import usage
 
-        cited = usage.cited(answer, told)
-        if cited:
+        if cited := usage.cited(answer, told):
             call.notes.add("cited", cited)
 
 
@@ -291,8 +281,6 @@ def _origin(call: Call) -> tuple[str, str, str, str]:
 
 
 def _append(call: Call, line: bytes) -> None:
-    from ..hooks import spool
-
     if line:
         try:
             spool.append(call.here.mem_dir, line)
@@ -308,7 +296,7 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
     "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
+    "SubagentStop": _note_cited,
     "PreCompact": _pre_compact,
     "SessionEnd": _session_end,
 }

@@ -151,15 +151,9 @@ def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
 
 def place(environ: Mapping[str, str]) -> str:
     """Where the ledger lies, "" without a home."""
-    state = environ.get("XDG_STATE_HOME", "") or (
-        os.path.join(environ["HOME"], ".local", "state") if environ.get("HOME") else ""
-    )
-    return os.path.join(state, "git-mem", "installed.json") if state else ""
-
-
-def peek(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What is noted, without a lock: {file: note}."""
-    return _load(place(environ))
+    home = environ.get("HOME", "")
+    state = environ.get("XDG_STATE_HOME", "") or (home and os.path.join(home, ".local", "state"))
+    return state and os.path.join(state, "git-mem", "installed.json")
 
 
 def read(file: str) -> str | None:
@@ -201,9 +195,11 @@ def _load(path: str) -> dict[str, dict[str, Any]]:
 
 def _refuse_unwritable(file: str, real: str) -> None:
     """A rename would replace also a file that its owner protects, and a device."""
-    if os.path.exists(real) and not os.path.isfile(real):
+    if not os.path.exists(real):
+        return
+    if not os.path.isfile(real):
         raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
-    if os.path.exists(real) and (not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222):
+    if not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222:
         raise MemError(f"'{file}' is read-only", hint="nothing was changed")
 
 

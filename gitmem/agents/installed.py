@@ -106,9 +106,8 @@ def _look(target: str, scope: str, path: str) -> Found | None:
         found = targets.entries(Doc(text).value("hooks"))
     except (Broken, section.Unclear, MemError) as e:
         return Found(target, scope, path, problem=str(e))
-    commands: dict[str, list[str]] = {}
-    for _, event, command in found:
-        commands.setdefault(event, []).append(command)
+    events = dict.fromkeys(event for _, event, _ in found)
+    commands = {event: [c for _, at, c in found if at == event] for event in events}
     return Found(target, scope, path, commands) if commands else None
 
 
@@ -188,13 +187,10 @@ def double(files: list[Found]) -> str:
         kinds.add(commands if once else (one.scope, one.path))
     if len(kinds) < 2:
         return ""
-    places = " and ".join(
-        f"{'as a plugin by' if one.scope == PLUGIN else 'in'} '{one.path}'" for one in files
-    )
-    return (
-        f"{targets.AGENTS[files[0].target].title}: git mem is installed {len(files)} times,"
-        f" {places}: each memory is handed over twice"
-    )
+    title = targets.AGENTS[files[0].target].title
+    places = " and ".join(map(words, files)).replace("plugin, by", "as a plugin by")
+    twice = f"git mem is installed {len(files)} times, {places}"
+    return f"{title}: {twice}: each memory is handed over twice"
 
 
 def _stale(environ: Mapping[str, str], one: Found) -> list[tuple[str, str]]:
