@@ -181,8 +181,9 @@ class _Candidates:
         if len(authors) < NEWEST or 2 * authors.count(most) <= NEWEST:
             return
         execute = self.cache.db.execute
-        other = "SELECT 1 FROM memory WHERE status = 0 AND (author < ? OR author > ?) LIMIT 1"
-        if execute(other, (most, most)).fetchone():
+        end = "(SELECT {}(author) FROM memory WHERE status = 0)"  # from the index of authors
+        first, last = execute(f"SELECT {end.format('min')}, {end.format('max')}").fetchone()
+        if first != last:
             only = f" AND row IN ({self.only})" if self.only else ""
             newest = (
                 f"SELECT row, at, author FROM memory WHERE status = 0{only}"
@@ -265,11 +266,11 @@ class _Candidates:
     ) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; those told before (`repeated`) first."""
         fresh = record.freshness(self.at.values(), newest, relevance.HALF)
-        parts = self.paths, self.hand, self.branch, self.recent
-        scores = {
-            row: relevance.score([part.get(row, 0.0) for part in parts], fresh[at[:10]])
-            for row, at in self.at.items()
-        }
+        parts = [part.get for part in (self.paths, self.hand, self.branch, self.recent)]
+        scores = {}
+        for row, at in self.at.items():
+            paths, hand, branch, recent = [get(row, 0.0) for get in parts]
+            scores[row] = relevance.score(paths, hand, branch, recent, fresh[at[:10]])
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
         speaker = {row: self.author[row] if at else None for row, at in self.at.items()}

@@ -176,8 +176,9 @@ class _Room:
         left = self.left(section)
         while not self.chosen and item.most > _LEAST and size(item.xml()) > left:
             item.most //= 2  # one memory in part rather than none
-        more = size(item.xml())
-        before = sum([size(i.xml()) for i in self.chosen if i.section == section])
+        more, before = size(item.xml()), 0
+        if share < 1:
+            before = sum([size(i.xml()) for i in self.chosen if i.section == section])
         full = before and before + more > self.frame.limit * share
         if more > left or full:
             return False
@@ -218,5 +219,7 @@ class _Told:
 
 def alike(a: frozenset[str], b: frozenset[str]) -> bool:
     """Whether two sets of words have so much in common that one text is enough."""
-    near = min(len(a), len(b)) >= _ALIKE * max(len(a), len(b))
-    return near and len(a & b) >= _ALIKE * len(a | b)
+    if min(len(a), len(b)) < _ALIKE * max(len(a), len(b)):
+        return False
+    both = len(a & b)
+    return both >= _ALIKE * (len(a) + len(b) - both)

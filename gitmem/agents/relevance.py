@@ -52,10 +52,8 @@ def _scaled(scores: dict[int, float]) -> dict[int, float]:
     return {row: score / most for row, score in scores.items()} if most > 0 else {}
 
 
-def score(clues: Iterable[float], age: float) -> float:
-    """`clues`: files of recent commits, files at hand, words of the branch, of recent commits."""
-    shares = (PATHS, HAND, BRANCH, RECENT)
-    return sum([s * clue for s, clue in zip(shares, clues, strict=True)]) + AGE * age
+def score(paths: float, hand: float, branch: float, recent: float, age: float) -> float:
+    return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
 
 
 def prior(
