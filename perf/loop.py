@@ -161,13 +161,13 @@ def measure(bench: agents.Bench, size: int, runs: int) -> None:
                 tool_response={},
             )
         )
-        session.injected(
-            mem, name, ids[(i % 9) * 40 : (i % 9) * 40 + 40] + ids[:40], "prompt", "claude", "", {}
+        session.Notes(mem, name).add_shown(
+            ids[(i % 9) * 40 : (i % 9) * 40 + 40] + ids[:40], "prompt", "claude", "", {}
         )
         note("feedback", []).append(
             called(repo, bench.env, "Stop", name, last_assistant_message=answer)
         )
-        session.note(mem, name, "end", ["other"])
+        session.Notes(mem, name).add("end", ["other"])
 
         def tend() -> None:
             own = open_store(bench.env, str(repo))

@@ -86,7 +86,7 @@ class Hooks:
         return failures.count(self.mem_dir)[0]
 
     def noted(self, name: str = "s1") -> dict[str, list[str]]:
-        return session.read(self.mem_dir, name)
+        return session.Notes(self.mem_dir, name).read()
 
 
 def make(lab: Lab) -> Hooks:

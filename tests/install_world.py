@@ -9,7 +9,7 @@ from typing import Any
 
 from conftest import Lab
 
-from gitmem.agents import targets
+from gitmem.agents import install_log, targets
 
 
 def user_file(lab: Lab, agent: str = "claude") -> pathlib.Path:
@@ -43,3 +43,8 @@ def commands(path: pathlib.Path) -> dict[str, list[str]]:
 
 def problems(lab: Lab, repo: pathlib.Path) -> str:
     return "\n".join(f["text"] for f in lab.json(repo, "doctor", rc=(0, 1)) if f["level"] != "ok")
+
+
+def noted(lab: Lab) -> dict[str, Any]:
+    """What is noted of files: {file: note}."""
+    return install_log.Ledger(install_log.place(lab.env)).files

@@ -118,9 +118,9 @@ def test_two_clones_that_give_and_take_have_the_same_memories_and_the_same_credi
     for number, repo in enumerate((first, second)):
         mem = str(repo / ".git" / "mem")
         name = UUID[:-1] + str(number)
-        session.injected(mem, name, [id], "prompt", "claude", "", {})
-        session.note(mem, name, "cited", [id])
-        session.note(mem, name, "end", ["other"])
+        session.Notes(mem, name).add_shown([id], "prompt", "claude", "", {})
+        session.Notes(mem, name).add("cited", [id])
+        session.Notes(mem, name).add("end", ["other"])
         store = open_store(lab.env, str(repo))
         assert receipts.tend(store) == 1
         store.close()

@@ -404,12 +404,7 @@ def test_damaged_facts_count_as_none(lab: Lab) -> None:
     repo = lab.repo()
     remembered(lab, repo, {"body": "one"})
     place = Place(lab, repo)
-    for bad in (
-        "{",
-        "[]",
-        '{"v":1,"paths":[1],"own":{},"ahead":"x","commits":true,"recent":{"a":"b"}}',
-        '{"v":2}',
-    ):
+    for bad in ("{", "[]", "{}"):
         place.store.with_cache(
             lambda cache, bad=bad: cache.keep(
                 1, lambda db: cache.set_meta("facts:" + place.here.head, bad)

@@ -215,6 +215,7 @@ ELSEWHERE = {
     "CLAUDE.md",
     "MEMORY.md",
     "sitecustomize.py",
+    "automemory.stamp",
 }
 
 

@@ -53,7 +53,7 @@ class Place:
         self.head = lab.git(self.repo, "rev-parse", "HEAD").strip()
 
     def shown(self, name: str, ids: list[str], route: str = "prompt") -> None:
-        assert session.injected(self.mem, name, ids, route, "claude", self.head, {})
+        assert session.Notes(self.mem, name).add_shown(ids, route, "claude", self.head, {})
 
     def session(
         self,
@@ -65,10 +65,10 @@ class Place:
     ) -> None:
         self.shown(name, ids, route)
         if touched:
-            session.note(self.mem, name, "touched", touched)
+            session.Notes(self.mem, name).add("touched", touched)
         if cited:
-            session.note(self.mem, name, "cited", cited)
-        session.note(self.mem, name, "end", ["other"])
+            session.Notes(self.mem, name).add("cited", cited)
+        session.Notes(self.mem, name).add("end", ["other"])
 
     def store(self) -> Store:
         return open_store(self.lab.env, str(self.repo))
@@ -115,10 +115,10 @@ def test_a_session_leaves_one_record_with_short_names_and_counts(place: Place) -
     a, b, c = place.ids
     place.shown(UUID, [a, b], "start")
     place.shown(UUID, [c])
-    session.note(place.mem, UUID, "touched", ["db/secret.sql", "README.md"])
-    session.note(place.mem, UUID, "cited", [c])
-    session.note(place.mem, UUID, "cited", [c, a])
-    session.note(place.mem, UUID, "end", ["other"])
+    session.Notes(place.mem, UUID).add("touched", ["db/secret.sql", "README.md"])
+    session.Notes(place.mem, UUID).add("cited", [c])
+    session.Notes(place.mem, UUID).add("cited", [c, a])
+    session.Notes(place.mem, UUID).add("end", ["other"])
     before = place.lab.run(
         place.repo, "git", "rev-list", "--count", "refs/notes/mem/private"
     ).stdout.strip()

@@ -166,7 +166,7 @@ def test_after_compaction_everything_may_be_told_again(hooks: Hooks) -> None:
     hooks.call("SessionStart", source="startup")
     assert "UTC" in hooks.call("SessionStart", source="compact")
     assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
-    session.note(hooks.mem_dir, "s1", "context", ["clear"])
+    session.Notes(hooks.mem_dir, "s1").add("context", ["clear"])
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT)
 
 

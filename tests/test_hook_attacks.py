@@ -155,9 +155,9 @@ def test_no_text_of_an_agent_is_on_the_disk_afterwards(hooks: Hooks) -> None:
 
 def test_what_reading_the_input_costs_is_our_time(hooks: Hooks) -> None:
     code = (
-        "import os, time\nfrom gitmem.agents import hook\nparsed = hook._parsed\n"
+        "import os, time\nfrom gitmem.agents import hook, protocol\nparsed = protocol.parse\n"
         "def slowly(data):\n    time.sleep(0.5)\n    return parsed(data)\n"
-        "hook._parsed = slowly\nhook.main(['UserPromptSubmit'], os.environ)"
+        "protocol.parse = slowly\nhook.main(['UserPromptSubmit'], os.environ)"
     )
     payload = json.dumps({"session_id": "s1", "cwd": str(hooks.repo), "prompt": PROMPT})
     for patience, said in (("1", False), ("100", True)):

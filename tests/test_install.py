@@ -14,10 +14,10 @@ import sys
 
 import pytest
 from conftest import Lab
-from install_world import commands, files, put, user_file
+from install_world import commands, files, noted, put, user_file
 
 from gitmem.agents import install_log, installed, targets
-from gitmem.agents.install_log import Change
+from gitmem.core.errors import MemError
 
 AGENTS = [name for name, agent in targets.AGENTS.items() if agent.user]
 
@@ -155,11 +155,11 @@ def test_only_our_entries_go_where_others_changed_the_file_since(
     lab.mem(repo, "uninstall", "claude")
     left = path.read_bytes().decode()
     assert "git-mem" not in left and '"theirs": [1, 2]' in left
-    expected = install_log.Change(SETTINGS[name]).text or ""
+    expected = SETTINGS[name] or ""
     assert "".join(
         left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()
     ) == "".join(expected.split()) or (
-        not known and name == "minified" and '"Stop":[]' not in left
+        name == "minified" and '"Stop":[]' not in left
     )  # an empty list of theirs cannot be told from one of ours
 
 
@@ -188,18 +188,12 @@ def test_an_older_installation_is_renewed_in_place(lab: Lab, repo: pathlib.Path)
 
 
 def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.Path) -> None:
-    path = put(tmp_path / "settings.json", "one")
-    calls = []
-
-    def change(text: str | None) -> Change:
-        calls.append(text)
-        if len(calls) == 1:
-            path.write_text("two")
-        return Change(f"{text} ours", [[len(text or ""), len(text or "") + 5]])
-
+    path = put(tmp_path / "settings.json", "two")
     with install_log.opened(lab.env) as book:
-        assert book.edit(str(path), "test", change)
-        assert (calls, path.read_text()) == (["one", "two"], "two ours")
+        with pytest.raises(MemError, match="changed while git mem"):
+            book.write(str(path), "test", "one", "one ours", [[3, 8]])
+        assert path.read_text() == "two" and not book.files
+        assert book.write(str(path), "test", "two", "two ours", [[3, 8]])
         assert book.original(str(path), "two ours") == "two"
 
 
@@ -219,7 +213,7 @@ def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(
     user_file(lab).unlink() if text is None else put(user_file(lab), text)
     lab.mem(repo, "install", "claude")
     lab.mem(repo, "uninstall", "claude")
-    assert not install_log.peek(lab.env)
+    assert not noted(lab)
     if text is None:  # nobody knows any more who made the directory
         user_file(lab).parent.rmdir() if user_file(lab).parent.exists() else None
     assert files(lab.root) == before
@@ -235,7 +229,7 @@ def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path)
         '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}',
     ):
         pathlib.Path(install_log.place(lab.env)).write_text(text)
-        assert install_log.peek(lab.env) == {}
+        assert noted(lab) == {}
     lab.mem(repo, "uninstall", "claude")
     assert user_file(lab).read_text() == SETTINGS["plain"]
 
@@ -253,7 +247,7 @@ def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Pa
         for agent in AGENTS
     ]
     assert [process.wait(120) for process in running] == [0] * len(AGENTS)
-    assert {note["target"] for note in install_log.peek(lab.env).values()} == {
+    assert {note["target"] for note in noted(lab).values()} == {
         *AGENTS,
         "git-config",
     }
@@ -315,15 +309,13 @@ def test_a_read_only_file_is_not_replaced(lab: Lab, repo: pathlib.Path) -> None:
     assert (
         "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
     )
-    assert user_file(lab).read_text() == "{}" and not install_log.peek(lab.env)
+    assert user_file(lab).read_text() == "{}" and not noted(lab)
 
 
 def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -> None:
     (lab.root / ".claude").write_text("a file")
     done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not install_log.peek(
-        lab.env
-    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not noted(lab)
 
 
 @pytest.mark.parametrize(

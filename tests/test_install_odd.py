@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from conftest import Lab
-from install_world import commands, files, problems, put, user_file
+from install_world import commands, files, noted, problems, put, user_file
 
 from gitmem.agents import install_log, targets
 
@@ -84,7 +84,7 @@ def test_a_huge_file_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
         code == 1
         and "nothing was changed" in said
         and path.stat().st_size > install_log.LARGEST
-        and not install_log.peek(lab.env)
+        and not noted(lab)
     )
 
 

@@ -20,7 +20,7 @@ from client.harness import VERSIONS, Client, binary
 from conftest import Lab, sampled
 
 import gitmem
-from gitmem.agents import claudehome, targets
+from gitmem.agents import installed, targets
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = (".claude-plugin", "commands", "skills", "hooks", ".mcp.json", "README.md", "LICENSE")
@@ -265,7 +265,7 @@ def test_the_plugin_comes_from_a_marketplace_in_a_directory_and_doctor_sees_it(
     session(client, repo)
     assert called(lab) == A_SESSION
     env = {"HOME": str(client.home)}
-    assert [key for key, _ in claudehome.plugins(env, str(repo), "mem")] == ["mem@git-mem"]
+    assert [key for key, _ in installed.plugins(env, str(repo))] == ["mem@git-mem"]
     assert (
         "already has git mem: plugin"
         in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude", env=env).stderr

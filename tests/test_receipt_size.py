@@ -53,7 +53,9 @@ class Long:
             ref: self.lab.git(self.repo, "rev-parse", ref).strip()
             for ref in ("refs/notes/mem/private", "refs/notes/mem/team")
         }
-        assert session.injected(str(self.repo / ".git/mem"), UUID, ids, route, "claude", head, refs)
+        assert session.Notes(str(self.repo / ".git/mem"), UUID).add_shown(
+            ids, route, "claude", head, refs
+        )
 
     def edit(self, name: str) -> None:
         self.hook(
@@ -79,7 +81,7 @@ class Long:
 def test_a_session_costs_a_kilobyte_and_what_brings_nothing_new_costs_nothing(lab: Lab) -> None:
     here = Long(lab)
     here.hook("SessionStart", source="startup")
-    at_start = session.told(str(here.repo / ".git/mem"), UUID)
+    at_start = session.Notes(str(here.repo / ".git/mem"), UUID).read()["shown"]
     assert set(at_start) & set(here.ids)
     rest = [id for id in here.ids if id not in at_start]
     here.tell(rest, "prompt")

@@ -41,9 +41,7 @@ class Place:
         self.tip = lab.git(self.repo, "rev-parse", "refs/notes/mem/team").strip()
 
     def shown(self, name: str, ids: list[str], route: str = "prompt") -> None:
-        assert session.injected(
-            self.mem,
-            name,
+        assert session.Notes(self.mem, name).add_shown(
             ids,
             route,
             "claude",
@@ -79,11 +77,11 @@ def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_cou
     place: Place,
 ) -> None:
     a, b = place.ids
-    session.note(place.mem, UUID, "start", ["startup"])
+    session.Notes(place.mem, UUID).add("start", ["startup"])
     place.shown(UUID, [a], "start")
     place.shown(UUID, [b])
-    session.note(place.mem, UUID, "touched", ["db/orders.sql", "db/new.sql", "README.md"])
-    session.note(place.mem, UUID, "end", ["prompt_input_exit"])
+    session.Notes(place.mem, UUID).add("touched", ["db/orders.sql", "db/new.sql", "README.md"])
+    session.Notes(place.mem, UUID).add("end", ["prompt_input_exit"])
     assert place.tend() == 1
     (found,) = place.records()
     assert record.object_id(found["head"]) == place.head
@@ -110,11 +108,11 @@ def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_cou
 
 def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(place: Place) -> None:
     name = "my secret project"
-    session.note(place.mem, name, "start", ["a source with words"])
+    session.Notes(place.mem, name).add("start", ["a source with words"])
     place.shown(name, [*place.ids, "not an id", "secret=word"])
-    session.note(place.mem, name, "touched", ["db/secret.sql"])
-    session.note(place.mem, name, "failed", ["secret"])
-    session.note(place.mem, name, "end", ["a reason with words"])
+    session.Notes(place.mem, name).add("touched", ["db/secret.sql"])
+    session.Notes(place.mem, name).add("failed", ["secret"])
+    session.Notes(place.mem, name).add("end", ["a reason with words"])
     assert place.tend() == 1
     assert not [
         line
@@ -131,8 +129,8 @@ def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(pla
 
 def test_what_was_ended_twice_or_tended_twice_has_one_receipt(place: Place) -> None:
     place.shown("s1", place.ids)
-    session.note(place.mem, "s1", "end", ["other"])
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     assert [place.tend(), place.tend()] == [1, 0]
     assert len(place.records()) == 1
 
@@ -140,12 +138,12 @@ def test_what_was_ended_twice_or_tended_twice_has_one_receipt(place: Place) -> N
 def test_a_resumed_session_gets_a_second_receipt_for_what_came_then(place: Place) -> None:
     a, b = place.ids
     place.shown(UUID, [a])
-    session.note(place.mem, UUID, "end", ["other"])
+    session.Notes(place.mem, UUID).add("end", ["other"])
     place.tend()
-    session.note(place.mem, UUID, "start", ["resume"])
+    session.Notes(place.mem, UUID).add("start", ["resume"])
     place.shown(UUID, [b])
-    session.note(place.mem, UUID, "touched", ["db/orders.sql"])
-    session.note(place.mem, UUID, "end", ["logout"])
+    session.Notes(place.mem, UUID).add("touched", ["db/orders.sql"])
+    session.Notes(place.mem, UUID).add("end", ["logout"])
     assert place.tend() == 1
     old, new = sorted(
         place.listed(), key=lambda r: str(r["source"])
@@ -164,10 +162,10 @@ def test_a_worker_that_comes_after_the_resumption_writes_what_two_workers_would_
 ) -> None:
     a, b = place.ids
     place.shown("s1", [a])
-    session.note(place.mem, "s1", "end", ["clear"])
+    session.Notes(place.mem, "s1").add("end", ["clear"])
     place.shown("s1", [b])
     assert place.tend() == 1
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[a], [b]])
 
@@ -177,7 +175,7 @@ def test_several_sessions_are_one_commit_and_a_prompt_is_none(place: Place) -> N
         place.shown(f"s{i}", place.ids)
     assert place.tend() == 0 and place.records() == []
     for i in range(5):
-        session.note(place.mem, f"s{i}", "end", ["other"])
+        session.Notes(place.mem, f"s{i}").add("end", ["other"])
     assert place.tend() == 5
     assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
 
@@ -192,7 +190,7 @@ def test_a_session_without_an_end_gets_its_receipt_after_a_day_and_another_one_w
     assert place.tend(now + receipts.IDLE + 60) == 1
     assert place.records()[0]["end"] == "idle"
     place.shown("s1", [b])
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[a], [b]])
 
@@ -211,7 +209,7 @@ def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place
     with open(path, "wb") as f:
         f.write(before)
     place.shown("s1", place.ids[1:])
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     place.tend()
     assert len({r["id"] for r in place.records()}) == 1
     (found,) = place.listed()
@@ -221,10 +219,10 @@ def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place
 def test_a_session_that_was_shown_nothing_leaves_no_receipt_and_is_not_looked_at_again(
     place: Place,
 ) -> None:
-    session.note(place.mem, "s1", "start", ["startup"])
-    session.note(place.mem, "s1", "touched", ["db/orders.sql"])
-    session.note(place.mem, "s1", "end", ["other"])
-    assert place.tend() == 0 and session.settled(session.path_of(place.mem, "s1"))
+    session.Notes(place.mem, "s1").add("start", ["startup"])
+    session.Notes(place.mem, "s1").add("touched", ["db/orders.sql"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
+    assert place.tend() == 0 and not session.pending(session.path_of(place.mem, "s1"))
     assert (
         place.lab.run(
             place.repo, "git", "rev-parse", "-q", "--verify", "refs/notes/mem/private"
@@ -235,7 +233,7 @@ def test_a_session_that_was_shown_nothing_leaves_no_receipt_and_is_not_looked_at
 
 def test_receipts_survive_the_loss_of_the_cache(place: Place) -> None:
     place.shown(UUID, place.ids)
-    session.note(place.mem, UUID, "end", ["other"])
+    session.Notes(place.mem, UUID).add("end", ["other"])
     place.tend()
     before = place.listed()
     shutil.rmtree(place.mem)
@@ -275,7 +273,7 @@ def test_a_receipt_is_no_memory(place: Place) -> None:
 
     before = view()
     place.shown(UUID, place.ids)
-    session.note(place.mem, UUID, "end", ["other"])
+    session.Notes(place.mem, UUID).add("end", ["other"])
     place.tend()
     assert view() == before
     (found,) = place.records()
@@ -286,7 +284,7 @@ def test_a_receipt_is_no_memory(place: Place) -> None:
 
 def test_a_receipt_does_not_look_like_a_secret(place: Place) -> None:
     place.shown(UUID, [f"{i * 7919:032x}" for i in range(30)] + place.ids)
-    session.note(place.mem, UUID, "end", ["other"])
+    session.Notes(place.mem, UUID).add("end", ["other"])
     place.tend()
     assert redact.check(place.records()[0]) == []
     assert "secret" not in place.lab.mem(place.repo, "doctor")
@@ -297,12 +295,12 @@ def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not
 ) -> None:
     a, b = place.ids
     place.shown("s1", [a])
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     place.tend()
     place.shown("s1", [b])
     place.lab.mem(place.repo, "purge", a, "--force")
-    assert session.shown(place.mem, "s1") == {b}
-    session.note(place.mem, "s1", "end", ["other"])
+    assert session.Notes(place.mem, "s1").shown() == {b}
+    session.Notes(place.mem, "s1").add("end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[short.of(a)], [b]])
     assert "(no longer here)" in place.lab.mem(place.repo, "receipts", "--session", "s1")
@@ -310,7 +308,7 @@ def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not
 
 def test_a_receipt_can_be_purged_like_any_line_by_its_version(place: Place) -> None:
     place.shown("s1", place.ids)
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     place.tend()
     (line,) = [line for line in place.lab.lines(place.repo, "mem/private") if '"receipt"' in line]
     place.lab.mem(place.repo, "purge", record.version_of(line.encode()), "--force")
@@ -319,7 +317,7 @@ def test_a_receipt_can_be_purged_like_any_line_by_its_version(place: Place) -> N
 
 def test_the_worker_writes_receipts_when_a_session_ends(place: Place) -> None:
     place.shown("s1", place.ids)
-    session.note(place.mem, "s1", "end", ["clear"])
+    session.Notes(place.mem, "s1").add("end", ["clear"])
     spool.append(place.mem, b'{"event":"session-end"}')
     worker.run(str(place.repo / ".git"), place.lab.env, linger=0.0)
     assert len(place.records()) == 1 and worker_log.lines(place.mem) == []
@@ -372,7 +370,7 @@ def test_receipts_lists_the_newest_first_also_sessions_that_go_on(place: Place) 
     a, b = place.ids
     assert place.listed() == []
     place.shown(UUID, [a], "start")
-    session.note(place.mem, UUID, "end", ["clear"])
+    session.Notes(place.mem, UUID).add("end", ["clear"])
     assert [r["state"] for r in place.listed()] == ["waiting"]
     place.tend()
     place.shown("open", [b], "subagent")
@@ -424,10 +422,10 @@ def test_stats_count_sessions_and_what_they_were_shown_by_route(place: Place) ->
     a, b = place.ids
     place.shown("s1", [a, b], "start")
     place.shown("s1", [b])
-    session.note(place.mem, "s1", "touched", ["src/parser.py"])
-    session.note(place.mem, "s1", "end", ["other"])
+    session.Notes(place.mem, "s1").add("touched", ["src/parser.py"])
+    session.Notes(place.mem, "s1").add("end", ["other"])
     place.shown("s2", [a])
-    session.note(place.mem, "s2", "end", ["other"])
+    session.Notes(place.mem, "s2").add("end", ["other"])
     place.tend()
     numbers = place.lab.json(place.repo, "stats")
     assert (numbers["sessions"], numbers["shown"], numbers["agents"], numbers["used"]) == (

@@ -4,8 +4,7 @@ since we read them.
 Owns the rule for the directory, as the client has it (seen in 2.1.197 and
 2.1.330): `autoMemoryDirectory` of the local, project or user settings, else
 `<config>/projects/<slug of the main repository's root>/memory`. Owns
-`mem/automemory.stamp`: what directory and settings looked like when they were
-last read.
+`mem/automemory.stamp`: which directory was last read, and what its files looked like.
 
 A directory that a *committed* file names is only read inside the working tree: else a
 clone could have any folder of its user read into a session. Standard library only.
@@ -37,48 +36,37 @@ class Sight:
     `stamp`: the bytes to `keep` once the files are read; `changed`: whether the kept stamp differs.
     """
 
-    __slots__ = ("changed", "count", "origin", "path", "refused", "stamp")
-
     def __init__(
-        self, path: str, origin: str, refused: str, count: int, stamp: bytes, changed: bool
+        self, path: str, origin: str, refused: str, rows: list[bytes], kept: bytes
     ) -> None:
         self.path = path
         self.origin = origin
         self.refused = refused
-        self.count = count
-        self.stamp = stamp
-        self.changed = changed
+        self.count = len(rows)
+        self.stamp = b"\n".join([packed(path or refused), *rows])
+        self.changed = kept != self.stamp
 
 
 def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:
     """Where the auto memory of a repository is and whether it changed.
 
-    Costs a `stat` for each file; settings are read if they changed.
+    Costs a `stat` for each file, and reading up to five settings files.
     """
-    kept = _kept(memfile.directory(common_dir))
     files = settings_files(git_dir, common_dir, top, environ)
-    # Only settings files that exist: each subdirectory in which a session starts has other paths.
-    key = _line(
-        "git mem 1",
-        default(git_dir, common_dir, top, environ),
-        _home(environ),
-        *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))],
-    )
-    if kept[:1] == [key] and len(kept) > 2:
-        origin, path = os.fsdecode(kept[1]), unpacked(kept[2])
-    else:
-        origin, path = _named(files, top, environ) or (
-            "default",
-            default(git_dir, common_dir, top, environ),
-        )
+    named = _named(files, top, environ)
+    origin, path = named or ("default", default(git_dir, common_dir, top, environ))
     if not os.path.isabs(path):  # without a home it would depend on the current directory
         path = ""
     refused = ""
     if origin == "project" and not inside(top, path):
         path, refused = "", path
     rows = _topics(path) if path else []
-    stamp = b"\n".join([key, os.fsencode(origin), packed(path or refused), *rows])
-    return Sight(path, origin, refused, len(rows), stamp, kept != stamp.split(b"\n"))
+    return Sight(path, origin, refused, rows, _kept(memfile.directory(common_dir)))
+
+
+def read_from(mem_dir: str) -> str:
+    """The directory that was last taken in, "" for none."""
+    return unpacked(_kept(mem_dir).partition(b"\n")[0])
 
 
 def keep(mem_dir: str, sight: Sight) -> None:
@@ -96,9 +84,8 @@ def default(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str])
     """The directory of a repository that no settings name: linked worktrees and subdirectories
     share that of the main root.
     """
-    return os.path.join(
-        config_dir(environ), "projects", slug(main_root(git_dir, common_dir, top)), "memory"
-    )
+    project = slug(main_root(git_dir, common_dir, top))
+    return os.path.join(config_dir(environ), "projects", project, "memory")
 
 
 def main_root(git_dir: str, common_dir: str, top: str) -> str:
@@ -115,9 +102,8 @@ def slug(path: str) -> str:
     with a hash of the whole path. Counted in UTF-16 units, as JavaScript does.
     """
     path = _composed(path)
-    made = "".join(
-        [c if c.isascii() and c.isalnum() else "-" if ord(c) < 0x10000 else "--" for c in path]
-    )
+    wide = [c if ord(c) < 0x10000 else "--" for c in path]
+    made = "".join([c if c.isascii() and c.isalnum() else "-" * len(c) for c in wide])
     if len(made) <= _LONGEST:
         return made
     hash = 0
@@ -183,11 +169,8 @@ def _setting(path: str) -> str:
     read.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        try:
-            raw = os.read(fd, _MOST_SETTINGS)
-        finally:
-            os.close(fd)
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as f:
+            raw = f.read(_MOST_SETTINGS)
         if _SETTING.encode() not in raw:
             return ""
         from ..core import fastjson
@@ -212,7 +195,8 @@ def _topics(path: str) -> list[bytes]:
                     break
                 if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
                     found = entry.stat(follow_symlinks=False)
-                    rows.append(_line(entry.name, str(found.st_mtime_ns), str(found.st_size)))
+                    seen = b"\t%d\t%d" % (found.st_mtime_ns, found.st_size)
+                    rows.append(os.fsencode(entry.name).replace(b"\n", b"?") + seen)
     except OSError:
         return []
     return sorted(rows)
@@ -227,23 +211,11 @@ def unpacked(line: bytes) -> str:
     return os.fsdecode(line.replace(b"\0", b"\n"))
 
 
-def _kept(mem_dir: str) -> list[bytes]:
+def _kept(mem_dir: str) -> bytes:
     try:
-        return memfile.read(os.path.join(mem_dir, STAMP)).split(b"\n")
+        return memfile.read(os.path.join(mem_dir, STAMP))
     except OSError:
-        return []
-
-
-def _seen(path: str) -> str:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ""
-    return f"{found.st_mtime_ns} {found.st_size}"
-
-
-def _line(*words: str | bytes) -> bytes:
-    return b"\t".join([os.fsencode(w).replace(b"\n", b"?") for w in words])
+        return b""
 
 
 def _home(environ: Mapping[str, str]) -> str:

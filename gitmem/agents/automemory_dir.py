@@ -16,13 +16,14 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from ..core.errors import MemError
 from ..core.record import Record
-from ..git import config_journal, memfile
+from ..git import config_journal
 from ..store import Store
 from . import automemory_note
-from .automemory import STAMP, packed, unpacked
+from .automemory import packed, read_from, unpacked
 from .automemory_note import LARGEST
 
 WRITTEN, UNCHANGED, REMOVED, KEPT, LEFT = "written", "unchanged", "removed", "kept", "left out"
@@ -31,31 +32,27 @@ _LIST = "git-mem-written"
 _TELLING = 16  # characters of a text that give it away
 
 
+@dataclass
 class Item:
     """What became of one file. `id`: of its memory, "" for none. `reason` and `hint`: why it was
     kept, left out or refused.
     """
 
-    __slots__ = ("file", "hint", "id", "reason", "status", "title")
-
-    def __init__(self, file: str, id: str, status: str, title: str = "", reason: str = "") -> None:
-        self.file = file
-        self.id = id
-        self.status = status
-        self.title = title
-        self.reason = reason
-        self.hint = ""
+    file: str
+    id: str
+    status: str
+    title: str = ""
+    reason: str = ""
+    hint: str = ""
 
 
+@dataclass
 class Report:
     """`missing`: files that the index names and that are not there, as an import finds them."""
 
-    __slots__ = ("directory", "items", "missing")
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self.items: list[Item] = []
-        self.missing: list[str] = []
+    directory: str
+    items: list[Item] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     def count(self, status: str) -> int:
         return sum(item.status == status for item in self.items)
@@ -131,7 +128,9 @@ def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
         for name, topic in ours(directory):
             drop(directory, name, topic, report, dry)
         if not dry:
-            Index(directory).save()
+            index = Index(directory)
+            index.empty()
+            index.save()
             if not report.count(KEPT):
                 common_dir = store.repo.common_dir
                 _list(common_dir, [d for d in directories(common_dir) if d != directory])
@@ -162,19 +161,18 @@ def wipe(
     A file that somebody changed loses the lines that the memory had, and keeps the rest.
     """
     gone = set(ids)
-    texts = [
-        str(r.data[k]) for r in records for k in ("title", "body") if isinstance(r.data.get(k), str)
-    ]
-    lines = {" ".join(line.split()) for text in texts for line in text.split("\n")}
-    lines.discard("")
+    said = [r.data.get(name) for r in records for name in ("title", "body")]
+    texts = [text for text in said if isinstance(text, str)]
+    lines = {_joined(line) for text in texts for line in text.split("\n")} - {""}
 
     def speaks(raw: bytes) -> bool:
-        line = " ".join(raw.decode("utf-8", "replace").split())
+        line = _joined(raw.decode("utf-8", "replace"))
         return line in lines or any(len(part) >= _TELLING and part in line for part in lines)
 
     changed: list[str] = []
     held: list[str] = []
-    for directory in directories(store.repo.common_dir):
+    watched = directories(store.repo.common_dir)
+    for directory in watched:
         with errors(directory):
             index = Index(directory)
             for name, topic in ours(directory):
@@ -188,28 +186,26 @@ def wipe(
                     rest = [line for line in present if not speaks(line)]
                     config_journal.replace(path, b"\n".join(rest))
                 changed.append(path)
-                index.without(name)
-            if index.changed:
-                index.save()
-                changed.append(index.path)
-    for directory in {*directories(store.repo.common_dir), *_read_from(store)}:
+                if index.drop(name):
+                    index.save()
+                    changed.append(index.path)
+    whole = [_joined(text) for text in texts if len(text) >= _TELLING]
+    for directory in {*watched, read_from(store.repo.mem_dir)}:
         for name, raw in files(directory):
-            text = " ".join(raw.decode("utf-8", "replace").split())
-            if any(len(t) >= _TELLING and " ".join(t.split()) in text for t in texts):
+            content = _joined(raw.decode("utf-8", "replace"))
+            if any(text in content for text in whole):
                 held.append(f"the file '{os.path.join(directory, name)}' of Claude Code")
-    return changed, sorted(held)
+    return list(dict.fromkeys(changed)), sorted(held)
 
 
-def _read_from(store: Store) -> list[str]:
-    """The directory that was last taken in, as `automemory` notes it."""
-    lines: list[bytes] = []
-    with contextlib.suppress(OSError):
-        lines = memfile.read(os.path.join(store.repo.mem_dir, STAMP)).split(b"\n")
-    return [unpacked(lines[2])] if len(lines) > 2 and lines[2] else []
+def _joined(text: str) -> str:
+    return " ".join(text.split())
 
 
 class Index:
-    """`MEMORY.md`: what is others', byte for byte, and our lines."""
+    """`MEMORY.md`: what is others', byte for byte, and our lines: those that are there, until
+    `empty` takes them out.
+    """
 
     _JOINED = automemory_note.BEGIN.replace(" -->", "; the line before had no end -->")
 
@@ -218,40 +214,36 @@ class Index:
         plain = os.path.isfile(path) and os.stat(path).st_size <= LARGEST
         self._fixed = os.path.islink(path) or (os.path.exists(path) and not plain)
         self.full = f"the index holds no more than {LINES} lines or {BYTES} bytes"
-        self._was = ""
         if self._fixed:
             self.full = "MEMORY.md is no plain file, or a huge one"
-        else:
-            self._was = config_journal.read(path).decode("utf-8", "surrogateescape")
+        raw = b"" if self._fixed else config_journal.read(path)
+        self._was = raw.decode("utf-8", "surrogateescape")
         self._newline = "\r\n" if "\r\n" in self._was else "\n"
-        rest = automemory_note.without_ours(self._was)
+        self._rest = automemory_note.without_ours(self._was)
+        others = self._rest.splitlines()
         if self._JOINED in self._was and self._was.rstrip().endswith(automemory_note.END):
-            rest = rest.removesuffix(self._newline)
-        self._rest = rest
-        self._present = [
-            line.strip()
-            for line in self._was.splitlines()
-            if f"]({automemory_note.PREFIX}" in line and line not in rest.splitlines()
-        ]
-        self._lines: list[str] = []
-        self.changed = False
+            self._rest = self._rest.removesuffix(self._newline)
+        mark = f"]({automemory_note.PREFIX}"
+        present = [line for line in self._was.splitlines() if mark in line and line not in others]
+        self._lines = [line.strip() for line in present]
+
+    def empty(self) -> None:
+        self._lines = []
 
     def room(self, line: str) -> bool:
         """Whether the client would load one more line."""
-        if self._fixed:
-            return False
         text = self._with([*self._lines, line])
-        return text.count("\n") <= LINES and len(text.encode("utf-8", "surrogateescape")) <= BYTES
+        size = len(text.encode("utf-8", "surrogateescape"))
+        return not self._fixed and text.count("\n") <= LINES and size <= BYTES
 
     def add(self, line: str) -> None:
         self._lines.append(line)
 
-    def without(self, name: str) -> None:
-        """Keeps our lines as they are, except those of a file."""
-        lines = self._lines or self._present
-        rest = [line for line in lines if f"]({name})" not in line]
-        self.changed = self.changed or len(rest) < len(lines)
-        self._lines = self._present = rest
+    def drop(self, name: str) -> bool:
+        """Takes out the line of one file; whether there was one."""
+        before = self._lines
+        self._lines = [line for line in before if f"]({name})" not in line]
+        return self._lines != before
 
     def save(self) -> None:
         """Writes it where it changed; an index that held nothing else goes."""

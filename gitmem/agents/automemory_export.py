@@ -33,6 +33,7 @@ _LINE = 190  # characters of an index line
 _BODY = 8000  # characters of a text
 # The client puts notes between tags when it recalls them; a text may not close them.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_SAFE = str.maketrans("[]<>`\\", "()‹›'/")
 _BATCH = 100  # memories that are read at once
 _CANDIDATES = 5000
 # Types that hold for long come first, those that only the present work needs last.
@@ -40,14 +41,8 @@ _ORDER = (
     ("blocker", "decision", "convention", "preference", "gotcha", "dead-end"),
     ("progress", "handoff", "change"),
 )
-_KINDS = {
-    "preference": "user",
-    "convention": "feedback",
-    "learning": "feedback",
-    "gotcha": "feedback",
-    "dead-end": "feedback",
-    "research": "reference",
-}
+_FEEDBACK = dict.fromkeys(("convention", "learning", "gotcha", "dead-end"), "feedback")
+_KINDS = {"preference": "user", "research": "reference", **_FEEDBACK}
 
 
 # Choosing
@@ -100,21 +95,16 @@ def _candidates(cache: Cache, seen: Filter) -> list[tuple[int, str]]:
 
 
 def _worthy(item: dict[str, Any]) -> bool:
-    stated, anchor = item["stated_confidence"], item["anchor"]
-    sure = stated is None or stated >= SURE
-    contradicted = item.get("use", {}).get("contradicted")
-    reachable = anchor["state"] not in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
-    gone = item["paths"] and all(p["state"] == path_state_store.GONE for p in item["paths"])
-    return bool(
-        sure
-        and not contradicted
-        and (reachable or not anchor["commit"])
-        and not gone
-        and item["body"].strip()
-        # The id goes into a command for agents; a foreign record's can be any text.
-        and re.fullmatch(r"[0-9a-f]{8,64}", item["id"])
-        and not redact.check({k: item[k] for k in ("title", "body")})
-    )
+    stated, anchor, paths = item["stated_confidence"], item["anchor"], item["paths"]
+    lost = anchor["commit"] and anchor["state"] in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
+    gone = paths and all(p["state"] == path_state_store.GONE for p in paths)
+    doubted = stated is not None and stated < SURE
+    if doubted or lost or gone or item.get("use", {}).get("contradicted"):
+        return False
+    # The id goes into a command for agents; a foreign record's can be any text.
+    if not item["body"].strip() or not re.fullmatch(r"[0-9a-f]{8,64}", item["id"]):
+        return False
+    return not redact.check({name: item[name] for name in ("title", "body")})
 
 
 # Writing
@@ -133,10 +123,12 @@ def write(
             automemory_dir.watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = automemory_dir.Index(directory)
+        index.empty()
         present = {t.ours: (name, t) for name, t in automemory_dir.ours(directory)}
         listed = set()
         for item in items:
-            name, line = _name(item["id"]), _index_line(_name(item["id"]), item)
+            name = f"{automemory_note.PREFIX}{item['id'][:12]}.md"
+            line = _index_line(name, item)
             status, reason = LEFT, index.full
             if index.room(line):
                 if item["id"] in present and not present[item["id"]][1].sealed:
@@ -198,10 +190,6 @@ def in_tree(store: Store, directory: str) -> bool:
 # One file
 
 
-def _name(id: str) -> str:
-    return f"{automemory_note.PREFIX}{id[:12]}.md"
-
-
 def _file(name: str, item: dict[str, Any]) -> bytes:
     body = sanitize.inert(item["body"]).strip("\n")
     if len(body) > _BODY:
@@ -238,8 +226,8 @@ def _index_line(name: str, item: dict[str, Any]) -> str:
     line = next((line for line in item["body"].split("\n") if line.strip()), "")
     first = _one(item.get("subtitle") or line)
     hook = first if first and not first.startswith(title.rstrip("…")) else item["type"]
-    title = _safe(_short(title, 100))
-    hook = _safe(_short(hook, max(20, _LINE - len(title) - len(name) - 8)))
+    title = _short(title, 100).translate(_SAFE)
+    hook = _short(hook, max(20, _LINE - len(title) - len(name) - 8)).translate(_SAFE)
     return f"- [{title}]({name}) — {hook}"
 
 
@@ -249,10 +237,3 @@ def _one(text: str) -> str:
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-_SAFE = str.maketrans("[]<>`\\", "()‹›'/")
-
-
-def _safe(text: str) -> str:
-    return text.translate(_SAFE)

@@ -1,18 +1,15 @@
 """Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step,
 the worker.
 
-Promises. What is known adds nothing: a memory's `source` names the topic and
-what it said. A topic that was edited becomes a new version of its memory, one
-that was removed leaves it as it is, one whose memory was forgotten or purged
-stays away. A version that a person edited in git mem is not covered: the
-changed topic becomes a memory of its own. Nothing of the directory is changed,
-nothing outside of it is read (a link is no topic), and what git mem wrote
-there is not taken for news. One file that cannot be read, is too large or
-holds a secret is named and stops no other.
+Promises. What is known adds nothing: a memory's `source` names the topic and what it said. A topic
+that was edited becomes a new version of its memory, one that was removed leaves it as it is, one
+whose memory was forgotten or purged stays away. A version that a person edited in git mem is not
+covered: the changed topic becomes a memory of its own. Nothing of the directory is changed, nothing
+outside of it is read (a link is no topic), and what git mem wrote there is not taken for news. One
+file that cannot be read, is too large or holds a secret is named and stops no other.
 
-Private unless asked otherwise: what the client noted about its user is the
-user's. Anchored where HEAD left the main branch, since the directory serves
-every branch.
+Private unless asked otherwise: what the client noted about its user is the user's. Anchored where
+HEAD left the main branch, since the directory serves every branch.
 """
 
 from __future__ import annotations
@@ -23,6 +20,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ..anchors import patch_id
 from ..core import fold, record, record_content
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
@@ -39,13 +37,6 @@ _UP_TO = SOURCE[:-1] + ";"  # the next character: every source of ours lies befo
 STORED, EDITED, KNOWN, REFUSED, OURS = "stored", "edited", "known", "refused", "ours"
 MOST = 1000  # topics
 _NAMES = 800  # characters of a file's name in a source
-_MAIN = (
-    "refs/remotes/origin/HEAD",
-    "refs/remotes/origin/main",
-    "refs/remotes/origin/master",
-    "refs/heads/main",
-    "refs/heads/master",
-)
 
 
 def take(
@@ -115,11 +106,9 @@ def at_start(cwd: str, environ: Mapping[str, str], sight: Sight) -> None:
 
 def from_events(store: Store, events: list[dict[str, Any]]) -> None:
     """The worker's reading, for session starts that had no time for it."""
-    for event in events:
+    for event in events if store.settings.flag("autoMemory") else ():
         env, git_dir, top = event.get("env"), event.get("git_dir"), event.get("top")
         if not (isinstance(env, dict) and isinstance(git_dir, str) and isinstance(top, str)):
-            continue
-        if not store.settings.flag("autoMemory"):
             continue
         environ = {k: v for k, v in env.items() if isinstance(v, str)}
         sight = automemory.look(git_dir, store.repo.common_dir, top, environ)
@@ -139,12 +128,8 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".md"))
     except OSError as e:
-        raise MemError(
-            f"no auto memory in '{directory}': {e.strerror}",
-            hint=(
-                "Claude Code makes it when it first notes something; --from names another directory"
-            ),
-        ) from e
+        hint = "Claude Code makes it when it first notes something; --from names another directory"
+        raise MemError(f"no auto memory in '{directory}': {e.strerror}", hint=hint) from e
     entries: dict[str, tuple[str, str]] = {}
     topics: list[tuple[Topic, str]] = []
     if automemory_note.INDEX in names:
@@ -161,13 +146,9 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
                 topics.append((topic, got[1]))
             else:
                 _report_refused(report, name, "it says nothing")
-    report.missing = sorted(
-        _shown(name)
-        for name in entries
-        if "/" not in name
-        and name not in names
-        and not os.path.lexists(os.path.join(directory, name))
-    )
+    there = [name for name in entries if os.path.lexists(os.path.join(directory, name))]
+    missing = [_shown(name) for name in entries if "/" not in name and name not in there]
+    report.missing = sorted(missing)
     return topics
 
 
@@ -204,39 +185,39 @@ def _report_refused(report: Report, name: str, reason: str) -> None:
 # Knowing
 
 
-def source_of(found: Topic) -> str:
-    return prefix_of(found) + found.digest
+def source_of(topic: Topic) -> str:
+    return prefix_of(topic) + topic.digest
 
 
-def prefix_of(found: Topic) -> str:
+def prefix_of(topic: Topic) -> str:
     """What the sources of all versions of a topic have in common."""
-    return f"{SOURCE}{found.file[:_NAMES]}@"
+    return f"{SOURCE}{topic.file[:_NAMES]}@"
 
 
-def fields(found: Topic) -> dict[str, Any]:
+def fields(topic: Topic) -> dict[str, Any]:
     """The content of a topic's memory. What the client noted was not checked again: CACHED."""
     return {
-        "title": found.title,
-        "subtitle": found.subtitle,
-        "body": found.body,
-        "type": found.type,
-        "tags": [automemory_note.TAG, *([found.kind] if found.kind else [])],
-        "concepts": found.links,
-        "source": source_of(found),
+        "title": topic.title,
+        "subtitle": topic.subtitle,
+        "body": topic.body,
+        "type": topic.type,
+        "tags": [automemory_note.TAG, *([topic.kind] if topic.kind else [])],
+        "concepts": topic.links,
+        "source": source_of(topic),
         "provenance": "CACHED",
     }
 
 
-def _changes(found: Topic, old: dict[str, Any]) -> dict[str, Any]:
+def _changes(topic: Topic, old: dict[str, Any]) -> dict[str, Any]:
     """What a new version of a topic changes in its memory: type and tags only where the client gave
     it another type, for they may be a person's by now.
     """
-    changes = fields(found)
+    changes = fields(topic)
     tags = [t for t in old.get("tags") or [] if isinstance(t, str)]
-    if not found.kind or found.kind in tags:
+    if not topic.kind or topic.kind in tags:
         del changes["type"], changes["tags"]
     else:
-        changes["tags"] = [*(t for t in tags if t not in automemory_note.KINDS), found.kind]
+        changes["tags"] = [*(t for t in tags if t not in automemory_note.KINDS), topic.kind]
     return changes
 
 
@@ -248,10 +229,8 @@ class _Known:
         digests = sorted({d for topic, _ in topics for d in _digests(topic)})
 
         def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
-            own = cache.db.execute(
-                "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row",
-                (SOURCE, _UP_TO),
-            ).fetchall()
+            sql = "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row"
+            own = cache.db.execute(sql, (SOURCE, _UP_TO)).fetchall()
             same: dict[bytes, str] = {}
             for at in range(0, len(digests), 500):
                 part = digests[at : at + 500]
@@ -271,58 +250,45 @@ class _Known:
             if id in loaded:
                 self._by_file.setdefault(prefix, []).append(loaded[id])
 
-    def says(self, found: Topic) -> tuple[str, str]:
+    def says(self, topic: Topic) -> tuple[str, str]:
         """(id of the memory that says this, how); "" for none.
 
         A memory that was taken away and once said it counts: nobody wants it back.
         """
-        source = source_of(found)
+        source = source_of(topic)
         if source in self._by_source:
             return self._by_source[source], "as it was"
-        for one in self._by_file.get(prefix_of(found), ()):
+        for one in self._by_file.get(prefix_of(topic), ()):
             # A team's memory may be another machine's by now; what this one said before is no news.
-            if (one.memory.status != fold.ACTIVE or one.scope == "team") and any(
-                r.data.get("source") == source for r in one.memory.records
-            ):
+            past = one.memory.status != fold.ACTIVE or one.scope == "team"
+            if past and any(r.data.get("source") == source for r in one.memory.records):
                 return one.memory.id, "said before"
-        for digest in _digests(found):
-            if digest in self._by_text:
-                return self._by_text[digest], "the same text is known"
-        return "", ""
+        same = next((id for d in _digests(topic) if (id := self._by_text.get(d, ""))), "")
+        return same, "the same text is known" if same else ""
 
-    def former(self, found: Topic) -> memories.Found | None:
+    def former(self, topic: Topic) -> memories.Found | None:
         """The memory that a changed topic is a new version of.
 
         Not one that a person edited, nor a colleague's: their file may have the same name.
         """
-        for one in reversed(self._by_file.get(prefix_of(found), [])):
-            if (
-                one.memory.status == fold.ACTIVE
-                and len(one.memory.versions) == 1
-                and (one.scope == "private" or one.record.data.get("author") == self._author)
-                and _as_taken(one.record.data)
-            ):
+        for one in reversed(self._by_file.get(prefix_of(topic), [])):
+            own = one.scope == "private" or one.record.data.get("author") == self._author
+            single = one.memory.status == fold.ACTIVE and len(one.memory.versions) == 1
+            if own and single and _as_taken(one.record.data):
                 return one
         return None
 
 
-def _digests(found: Topic) -> tuple[bytes, bytes]:
-    return content_digest(found.title, found.body), content_digest("", found.body)
+def _digests(topic: Topic) -> tuple[bytes, bytes]:
+    return content_digest(topic.title, topic.body), content_digest("", topic.body)
 
 
 def _as_taken(data: dict[str, Any]) -> bool:
     """Whether a memory says what was taken in, so that a new version of the topic may cover it."""
-    said = str(data.get("source")).rpartition("@")[2]
-    return any(
-        automemory_note.digest_of(
-            str(data.get("title") or ""),
-            str(data.get("subtitle") or ""),
-            str(data.get("body")),
-            kind,
-        )
-        == said
-        for kind in ("", *automemory_note.KINDS)
-    )
+    digest = str(data.get("source")).rpartition("@")[2]
+    words = [str(data.get(name) or "") for name in ("title", "subtitle", "body")]
+    kinds = ("", *automemory_note.KINDS)
+    return any(automemory_note.digest_of(*words, kind) == digest for kind in kinds)
 
 
 def _try(store: Store, draft: dict[str, Any], item: Item, allow_secret: bool) -> None:
@@ -343,16 +309,11 @@ def _refuse(item: Item, reason: str, hint: str) -> None:
 
 
 def _anchor(store: Store) -> str:
-    """The commit the memories are attached to: the last one that HEAD shares with the main branch,
-    so that no other branch has to do without them.
+    """The commit the memories are attached to: where HEAD left the main branch, so that no other
+    branch has to do without them.
     """
     head = store.repo.head()
-    if not head:
-        return ""
-    main = next((id for id in store.repo.git.ids([name + "^{commit}" for name in _MAIN]) if id), "")
-    if not main or main == head:
-        return head
-    return store.repo.git.text("merge-base", head, main, ok=(0, 1, 128)).split("\n")[0] or head
+    return head and (patch_id.base_of(store.repo, head) or head)
 
 
 def _time(text: str) -> str:

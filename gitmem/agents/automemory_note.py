@@ -1,15 +1,14 @@
 """One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of
 `MEMORY.md`. Pure, no file.
 
-Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front
-matter with `name`, `description`, `metadata.type`, a body with `**Why:**`,
-`**How to apply:**` and `[[links]]`, and an index of `- [Title](file.md) — hook`.
+Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front matter with `name`,
+`description`, `metadata.type`, a body with `**Why:**`, `**How to apply:**` and `[[links]]`, and an
+index of `- [Title](file.md) — hook`.
 
-Promise: any text is accepted. Front matter that is none is body; keys that
-nobody knows are left out; an index that holds text beside its lines gives that
-text as notes of its own. The body is what stands there, less what is in
-`<private>`. `digest` names what was read, so that an edit is told from a file
-that was only touched.
+Promise: any text is accepted. Front matter that is none is body; keys that nobody knows are left
+out; an index that holds text beside its lines gives that text as notes of its own. The body is what
+stands there, less what is in `<private>`. `digest` names what was read, so that an edit is told
+from a file that was only touched.
 """
 
 from __future__ import annotations
@@ -41,23 +40,16 @@ _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECAS
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 
-_BLOCKED = re.compile(
-    r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE
-)
-_DECIDED = re.compile(
-    r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected"
+_KINDS_OF_PROJECT = {
+    "blocker": r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b",
+    "decision": r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected"
     r"|we (?:use|will use)|must|driven by|because of)\b",
-    re.IGNORECASE,
-)
-_UNDERWAY = re.compile(
-    r"\b(?:in progress|ongoing|under ?way|working on"
+    "progress": r"\b(?:in progress|ongoing|under ?way|working on"
     r"|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b",
-    re.IGNORECASE,
-)
-_RULE = re.compile(
+}
+_RULE = (
     r"\*\*How to apply|\b(?:always|never|must|should|do not"
-    r"|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b",
-    re.IGNORECASE,
+    r"|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b"
 )
 
 
@@ -68,35 +60,18 @@ class Topic:
     nobody has changed what it says since. `seal` names that; the client may lay the file out anew.
     """
 
-    __slots__ = (
-        "body",
-        "description",
-        "digest",
-        "file",
-        "kind",
-        "links",
-        "modified",
-        "ours",
-        "seal",
-        "sealed",
-        "session",
-        "title",
-    )
-
     def __init__(self, file: str, title: str, body: str, front: dict[str, str]) -> None:
         self.file = file
         self.title = title
         self.body = body
         self.description = _cut(front.get("description", ""))
-        kind = (front.get("metadata.type") or front.get("type") or "").strip().lower()
+        kind = _either(front, "type").strip().lower()
         self.kind = kind if kind in KINDS else ""
-        self.modified = front.get("metadata.modified") or front.get("modified") or ""
-        self.session = _line(
-            front.get("metadata.originsessionid") or front.get("originsessionid") or ""
-        )[:100]
+        self.modified = _either(front, "modified")
+        self.session = _line(_either(front, "originsessionid"))[:100]
         self.links = list(dict.fromkeys(_line(m) for m in _LINK.findall(body)))[:MAX_ITEMS]
         self.ours = front.get(f"metadata.{OURS}") or ""
-        self.seal = _name(self.description, body)
+        self.seal = digest_of(self.description, body)
         self.sealed = bool(self.ours) and front.get(f"metadata.{SEAL}") == self.seal
         self.digest = digest_of(self.title, self.subtitle, self.body, self.kind)
 
@@ -111,33 +86,32 @@ class Topic:
         is.
         """
         text = f"{self.title}\n{self.description}\n{self.body}"
-        if self.kind == "user":
-            return "preference"
+
+        def says(words: str) -> bool:
+            return bool(re.search(words, text, re.IGNORECASE))
+
         if self.kind == "feedback":  # a rule of how to work here, or what was learnt without one
-            return "convention" if _RULE.search(text) else "learning"
+            return "convention" if says(_RULE) else "learning"
         if self.kind == "project":
-            kinds = (("blocker", _BLOCKED), ("decision", _DECIDED), ("progress", _UNDERWAY))
-            return next((kind for kind, words in kinds if words.search(text)), "finding")
-        return "research" if self.kind == "reference" else ""
+            said = (type for type, words in _KINDS_OF_PROJECT.items() if says(words))
+            return next(said, "finding")
+        return {"user": "preference", "reference": "research"}.get(self.kind, "")
 
 
-def digest_of(title: str, subtitle: str, body: str, kind: str) -> str:
-    """Names what a topic says, however its file is laid out."""
-    return _name(title, subtitle, body, kind)
+def _either(front: dict[str, str], key: str) -> str:
+    return front.get(f"metadata.{key}") or front.get(key) or ""
 
 
-def _name(*parts: str) -> str:
-    return sha256(
-        "\0".join(" ".join(part.split()) for part in parts).encode("utf-8", "replace")
-    ).hexdigest()[:16]
+def digest_of(*parts: str) -> str:
+    """Names what a topic says (title, subtitle, body, kind), however its file is laid out."""
+    return sha256("\0".join(map(_line, parts)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
     """The topic in a file; `entry`: its title and hook in the index."""
     front, body = split(clean(text))
     body = _PRIVATE.sub("", body).strip("\n")
-    front.setdefault("description", "")
-    front["description"] = _line(_PRIVATE.sub("", front["description"])) or entry[1]
+    front["description"] = _line(_PRIVATE.sub("", front.get("description", ""))) or entry[1]
     heading = _heading(body.partition("\n")[0])
     if front.get("name", "").startswith(PREFIX):  # an edited file of ours: its name is no title
         front["name"] = front["description"]
@@ -167,9 +141,7 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
         entry = _ENTRY.fullmatch(line.strip())
         if entry and "://" not in entry[2]:
             name = unquote(entry[2]).removeprefix("./")
-            entries.setdefault(
-                name, (_cut(_line(entry[1].replace("\\", ""))), _cut(_line(entry[3] or "")))
-            )
+            entries.setdefault(name, (_cut(entry[1].replace("\\", "")), _cut(entry[3] or "")))
             continue
         heading = _heading(line)
         if heading is not None:

@@ -55,14 +55,7 @@ def event(git_dir: str, top: str, environ: Mapping[str, str]) -> bytes:
     """The line that makes the worker read the directory; it names places only, no text."""
     from ..core import fastjson
 
-    facts = {
-        "event": KIND,
-        "git_dir": git_dir,
-        "top": top,
-        "env": {
-            k: environ[k]
-            for k in ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
-            if environ.get(k)
-        },
-    }
+    names = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
+    env = {name: environ[name] for name in names if environ.get(name)}
+    facts = {"event": KIND, "git_dir": git_dir, "top": top, "env": env}
     return fastjson.encoder(ensure_ascii=True)(facts).encode()

@@ -1,5 +1,4 @@
-"""One call of a hook: its `Deadline`, its one `Answer`, the `SessionNotes` it reads and adds to,
-and `Call`, which has all three.
+"""One call of a hook: its `Deadline`, its one answer, the notes of its session.
 
 Promise: stdout gets one whole answer or nothing. At the deadline a thread of its own lets a write
 that has begun end, forbids later ones, counts the failure, wakes the worker and ends the process
@@ -34,8 +33,8 @@ _GRACE = 2.0  # seconds in which a write that has begun must end
 
 
 class Deadline:
-    """When a call must be over. `until`: that moment, `half`: when half of our time is gone, and
-    whatever can be left out is left out; both as time.monotonic() gives them.
+    """When a call must be over: `until`. From `half` on, when half of our time is gone, whatever
+    can be left out is left out. Both as time.monotonic() gives them.
     """
 
     def __init__(self, environ: Mapping[str, str], begun: float) -> None:
@@ -77,79 +76,13 @@ class Deadline:
             os._exit(0)
 
 
-class Answer:
-    """Our end of stdout. Writer and watchdog take `lock`: the writer so that it is not ended while
-    it writes, the watchdog so that nothing is written after the deadline.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self.lock = _thread.allocate_lock()
-        self.written = False
-        self._fd = fd
-
-    def write(self, data: bytes, until: float) -> bool:
-        """Writes the answer, once and not after `until`; whether it was written. Needs the lock.
-
-        Raises OSError. A pipe that takes nothing now is waited for: the watchdog ends that.
-        """
-        if self.written or time.monotonic() > until:
-            return False
-        self.written = True
-        at = 0
-        while at < len(data):
-            try:
-                at += os.write(self._fd, data[at:])
-            except BlockingIOError:
-                time.sleep(0.001)
-        return True
-
-
-class SessionNotes:
-    """What a session was shown and did, as one call sees it: a subagent does not see what its
-    session was shown, nor the other way round. `id` is None where the agent names no session.
-    """
-
-    def __init__(self, mem_dir: str, payload: Mapping[str, Any]) -> None:
-        self.id = protocol.session(payload)
-        agent_id = protocol.text(payload, "agent_id")
-        self._subagent = f"subagent={session.key(agent_id)[:12]}" if agent_id else ""
-        self._mem_dir = mem_dir
-
-    def add(self, kind: str, values: Iterable[str]) -> None:
-        session.note(self._mem_dir, self.id, kind, values)
-
-    def add_shown(self, ids: Iterable[str], route: str, agent: str, here: Here) -> None:
-        if self._subagent:
-            route, ids = "subagent", [self._subagent, *ids]
-        session.injected(self._mem_dir, self.id, ids, route, agent, here.head, here.refs)
-
-    def read(self) -> dict[str, list[str]]:
-        return session.read(self._mem_dir, self.id)
-
-    def shown(self) -> set[str]:
-        """Ids of the memories in the model's context."""
-        if not self._subagent:
-            return session.shown(self._mem_dir, self.id)
-        return {
-            value
-            for kind, _, values, _ in session.lines(self._mem_dir, self.id)
-            if kind == "shown" and self._subagent in values
-            for value in values
-            if "=" not in value
-        }
-
-    def told(self) -> list[str]:
-        """Ids that the session or one of its subagents was ever shown."""
-        return session.told(self._mem_dir, self.id)
-
-
 class Call:
     """`message` goes to the user with the answer, and is "" once it went. `here` and `notes` exist
     from `enter` on: every handler of an event has them.
     """
 
     here: Here
-    notes: SessionNotes
+    notes: session.Notes
 
     def __init__(
         self, agent: str, event: str, environ: Mapping[str, str], begun: float, stdout: int = 1
@@ -158,11 +91,15 @@ class Call:
         self.event = event
         self.environ = environ
         self.deadline = Deadline(environ, begun)
-        self.answer = Answer(stdout)
         self.payload: Mapping[str, Any] = {}
         self.cwd = ""
         self.message = ""
         self._entered = False
+        self._stdout = stdout
+        self._answered = False
+        # The writer takes it so that it is not ended while it writes, the watchdog so that nothing
+        # is written after the deadline.
+        self._lock = _thread.allocate_lock()
 
     def watch(self) -> None:
         """Starts the watchdog."""
@@ -171,7 +108,8 @@ class Call:
     def enter(self, here: Here) -> None:
         """The repository is known from now on."""
         self.here = here
-        self.notes = SessionNotes(here.mem_dir, self.payload)
+        subagent = protocol.text(self.payload, "agent_id")
+        self.notes = session.Notes(here.mem_dir, protocol.session(self.payload), subagent)
         self._entered = True
 
     @property
@@ -186,16 +124,18 @@ class Call:
         data = protocol.envelope(self.agent, self.event, context, self.message)
         if not data:
             return False
-        with self.answer.lock:
+        with self._lock:
+            if self._answered or time.monotonic() > self.deadline.until:
+                return False
+            self._answered = True
             try:
-                if not self.answer.write(data, self.deadline.until):
-                    return False
+                _write(self._stdout, data)
             except OSError as e:
                 self.failed(f"cannot write the answer: {type(e).__name__}")
                 return False
             self.message = ""
             if route:
-                self.notes.add_shown(ids, route, self.agent, self.here)
+                self.notes.add_shown(ids, route, self.agent, self.here.head, self.here.refs)
         return True
 
     def failed(self, reason: str) -> None:
@@ -213,12 +153,21 @@ class Call:
 
     def _expired(self) -> None:
         """The deadline is over. Keeps the lock: nothing is written any more."""
-        if not self.answer.lock.acquire(True, _GRACE):
+        if not self._lock.acquire(True, _GRACE):
             self.failed("nobody takes the answer")
-        elif not self.answer.written:
+        elif not self._answered:
             self.failed("deadline" if self._entered else "no repository within the deadline")
             if self._entered:
                 self.ask()
+
+
+def _write(fd: int, data: bytes) -> None:
+    """Writes all. A pipe that takes nothing now is waited for: the watchdog ends that."""
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            time.sleep(0.001)
 
 
 def _mem_dir_above(cwd: str) -> str:

@@ -27,7 +27,7 @@ from ..engine.filters import Filter
 from ..signing import trust
 from . import context_item, context_select, head_facts, relevance
 from .context_item import Item
-from .context_render import Block
+from .context_render import MAX_UNITS, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ SOURCES = {
     "cli": "git mem context",
 }
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
-# Where one author has most of the newest memories: other authors asked, and memories of each.
-AUTHORS, OF_EACH = 32, 100
+# Where one author has most of the newest memories: newest ones among which others are looked for.
+SEARCHED = 5_000
 # Paths asked for; memories from which a path says nothing; memories that paths bring at most.
 PATHS, COMMON, HELD = 120, 1_000, 8_000
 LOADED = 60  # candidates whose text is read
@@ -73,13 +73,15 @@ def build(
     only: Filter | None = None,
     aged: Ages = path_state_store.read,
     look: Look | None = None,
+    room: int = MAX_UNITS,
 ) -> Block:
     """The block for this repository and HEAD.
 
     `budget`: tokens, None for the setting or the tier. `session_lines`: as `session.read` gives
     them; files touched in the session count as work at hand, and after a compaction the memories
     shown before come first again. `only`: chooses among these memories. `aged`: reads the states of
-    paths; `look`: gives the states of anchors that the cache does not know at this HEAD.
+    paths; `look`: gives the states of anchors that the cache does not know at this HEAD. `room`:
+    UTF-16 units that the agent takes.
     """
     facts = head_facts.read(cache, here.head)
     session = session_lines or {}
@@ -87,28 +89,28 @@ def build(
     eligible = reinstated.seen_from(cache, policy, "" if only else here.head)
     total = eligible.count(cache)
     tokens, tier = _budget(here, budget, total, facts)
+    candidates = _Candidates(cache, eligible, aged)
+    newest = candidates.newest_time()
     block = Block(
         source=SOURCES.get(purpose, purpose),
+        timestamp=(newest if record.days(newest) is not None else facts.time)[:20],
         project=project(here),
         branch=here.branch,
         head=here.head,
         total=total,
         budget=tokens,
         tier=tier,
+        room=min(room, MAX_UNITS),
     )
-    block.current = facts.current or not here.head
-    candidates = _Candidates(cache, eligible, aged)
-    newest = candidates.newest_time()
-    block.timestamp = (newest if record.days(newest) is not None else facts.time)[:20]
     if total:
         shown = list(session.get("shown", ())) if purpose == "compact" else []
         repeated = shown[-context_select.MOST :]
-        touched = session.get("touched", ())
-        candidates.gather(facts, _branch_terms(here.branch), touched, repeated)
+        candidates.gather(facts, _branch_terms(here.branch), session.get("touched", ()), repeated)
         items = candidates.items(here, block.timestamp, set(repeated), look)
         block.waiting, block.unaged = candidates.waiting, candidates.unaged
-        block.current = block.current and not block.waiting and not block.unaged
         context_select.choose(block, items)
+    known = facts.current or not here.head
+    block.current = known and not block.waiting and not block.unaged
     if remark := unread.remark(cache):
         block.degrade(remark)
     return block
@@ -160,53 +162,35 @@ class _Candidates:
         self.unaged = False  # whether the states of some paths are not known yet
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[int]:
-        """Rows of active memories, the newest first; adds them to `at` and `author`.
-
-        Where one author has more than half of them, half as many of others come with them.
-        """
+        """Rows of active memories, the newest first; adds them to `at` and `author`."""
         only = f" AND row IN ({self.only})" if self.only else ""
         active = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only} AND at"
         values = (*args, *self.args)
-        execute = self.cache.db.execute
         sql = f"{active} <= '{self.latest}' ORDER BY at DESC, id LIMIT ?"
-        rows = execute(sql, (*values, limit)).fetchall()
+        rows = self.cache.db.execute(sql, (*values, limit)).fetchall()
         if len(rows) < limit:  # impossible times come last; SQLite's index has them first
             sql = f"{active} > '{self.latest}' ORDER BY id LIMIT ?"
-            rows += execute(sql, (*values, limit - len(rows))).fetchall()
-        counts: dict[str, int] = {}
-        for _, _, author in rows:
-            counts[author] = counts.get(author, 0) + 1
-        most = max(counts, key=lambda author: counts[author]) if 1 < len(rows) == limit else None
-        if most is not None and 2 * counts[most] > limit:
-            rows += self._others(condition + only, values, most, limit // 2)
+            rows += self.cache.db.execute(sql, (*values, limit - len(rows))).fetchall()
         self._add(rows)
-        return list(dict.fromkeys(row for row, _, _ in rows))
+        return [row for row, _, _ in rows]
 
-    def _others(
-        self, condition: str, args: tuple[object, ...], most: str, limit: int
-    ) -> list[tuple[int, str, str]]:
-        """The newest rows of other authors than `most`, by an index: it may have any number before
-        them.
-        """
+    def _add_others(self) -> None:
+        """Where one author has more than half of the newest memories, half as many of others."""
+        authors = list(self.author.values())
+        most = max(set(authors), key=authors.count, default="")
+        if len(authors) < NEWEST or 2 * authors.count(most) <= NEWEST:
+            return
         execute = self.cache.db.execute
-        newest = (
-            "SELECT * FROM memory WHERE status = 0 AND author = ?"
-            f" AND at <= '{self.latest}' ORDER BY at DESC, id LIMIT {OF_EACH}"
-        )
-        sql = f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition} LIMIT ?"
-        rows: list[tuple[str, str, int, str]] = []
-        (author,) = execute("SELECT min(author) FROM memory WHERE status = 0").fetchone()
-        for _ in range(AUTHORS):
-            if author is None:
-                break
-            if author != most:
-                rows += execute(sql, (author, *args, limit)).fetchall()
-            (author,) = execute(
-                "SELECT min(author) FROM memory WHERE status = 0 AND author > ?", (author,)
-            ).fetchone()
-        rows.sort(key=lambda row: row[1])
-        rows.sort(key=lambda row: row[0], reverse=True)
-        return [(row, at, author) for at, _, row, author in rows[:limit]]
+        end = "(SELECT {}(author) FROM memory WHERE status = 0)"  # from the index of authors
+        first, last = execute(f"SELECT {end.format('min')}, {end.format('max')}").fetchone()
+        if first != last:
+            only = f" AND row IN ({self.only})" if self.only else ""
+            newest = (
+                f"SELECT row, at, author FROM memory WHERE status = 0{only}"
+                f" AND at <= '{self.latest}' ORDER BY at DESC, id LIMIT {SEARCHED}"
+            )
+            sql = f"SELECT * FROM ({newest}) WHERE author <> ? LIMIT ?"
+            self._add(execute(sql, (*self.args, most, NEWEST // 2)))
 
     def _add(self, rows: Iterable[tuple[int, str, str]]) -> None:
         for row, at, author in rows:
@@ -226,6 +210,7 @@ class _Candidates:
     ) -> None:
         """`repeated`: ids of memories that are candidates in any case."""
         self._rows("", NEWEST)
+        self._add_others()
         for kind in ("blocker", "decision"):
             self.always.update(self._rows(" AND type = ?", OF_A_KIND, kind))
         if repeated:
@@ -259,25 +244,21 @@ class _Candidates:
 
     def _by_words(self, terms: list[str]) -> dict[int, float]:
         """Scores by the rarest of the terms, as many as POSTINGS allows, none of common ones."""
-        if not terms:
-            return {}
         frequency = self.cache.frequencies(terms)
         count = self.cache.count()
         most = float("inf") if count < 50 else count / 4
         known = [t for t in dict.fromkeys(terms) if 0 < frequency.get(t, 0) <= most]
-        known.sort(key=lambda t: frequency[t])
         rare: list[str] = []
         postings = 0
-        for term in known[:TERMS]:
+        for term in sorted(known, key=frequency.__getitem__)[:TERMS]:
             postings += frequency[term]
-            if postings > POSTINGS and rare:
-                break
-            rare.append(term)
+            if postings <= POSTINGS or not rare:
+                rare.append(term)
         if not rare:
             return {}
-        expression, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
+        match, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
         return relevance.word_scores(
-            self.cache.lexical(expression, weights, BY_WORDS, self.only, self.args)
+            self.cache.lexical(match, weights, BY_WORDS, self.only, self.args)
         )
 
     def items(
@@ -285,21 +266,15 @@ class _Candidates:
     ) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; those told before (`repeated`) first."""
         fresh = record.freshness(self.at.values(), newest, relevance.HALF)
-        scores = {
-            row: relevance.score(
-                self.paths.get(row, 0.0),
-                self.hand.get(row, 0.0),
-                self.branch.get(row, 0.0),
-                self.recent.get(row, 0.0),
-                fresh[at[:10]],
-            )
-            for row, at in self.at.items()
-        }
+        parts = [part.get for part in (self.paths, self.hand, self.branch, self.recent)]
+        scores = {}
+        for row, at in self.at.items():
+            paths, hand, branch, recent = [get(row, 0.0) for get in parts]
+            scores[row] = relevance.score(paths, hand, branch, recent, fresh[at[:10]])
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
-        best = context_select.shared(
-            rough, lambda row: self.author[row] if self.at[row] else None, LOADED
-        )
+        speaker = {row: self.author[row] if at else None for row, at in self.at.items()}
+        best = context_select.shared(rough, speaker.__getitem__, LOADED)
         best += sorted(self.always.difference(best), key=rough.index)
         best = memory_rows.firsts(self.cache, best)
         loaded = memory_rows.load(self.cache, best)
@@ -313,9 +288,7 @@ class _Candidates:
         learnt = usage_store.values(self.cache, best)
         out = []
         for item in context_item.of(self.cache, best, loaded, stands, aged):
-            self.unaged = self.unaged or any(
-                s.reason == path_state_store.WAITING for s in item.aged
-            )
+            self.unaged |= any(s.reason == path_state_store.WAITING for s in item.aged)
             item.why = self._why(item.row)
             item.when = self.at[item.row]
             worst = path_state_store.worst(item.aged)
@@ -326,14 +299,13 @@ class _Candidates:
         return out
 
     def _why(self, row: int) -> list[str]:
-        found = [
-            ("files of this branch or session", self.hand),
-            ("files of recent commits", self.paths),
-            ("words of this branch", self.branch),
-            ("words of recent commits", self.recent),
-        ]
-        out = [words for words, scores in found if scores.get(row, 0.0) > 0]
-        return out or ["recent"]
+        reasons = {
+            "files of this branch or session": self.hand,
+            "files of recent commits": self.paths,
+            "words of this branch": self.branch,
+            "words of recent commits": self.recent,
+        }
+        return [why for why, rows in reasons.items() if rows.get(row, 0.0) > 0] or ["recent"]
 
 
 def _best(scores: dict[int, float], most: int) -> dict[int, float]:

@@ -8,13 +8,7 @@ written the same everywhere. Standard library only, without slow imports: every 
 from __future__ import annotations
 
 from ..core import record, sanitize
-from ..engine import (
-    anchor_state_store,
-    contradictions,
-    memory_rows,
-    path_state_store,
-    reinstated,
-)
+from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
 from ..engine.document import PRIVATE
 
 TYPE_CHECKING = False
@@ -42,84 +36,38 @@ SECTIONS = (BLOCKERS, DECISIONS, RELEVANT)
 
 
 class Item:
-    """One memory. `text` is its whole body; `most` says how many characters are shown."""
+    """One memory. `text` is its whole body; `most` says how many characters are shown.
 
-    __slots__ = (
-        "_written",
-        "against",
-        "aged",
-        "at",
-        "author",
-        "branch",
-        "commit",
-        "confidence",
-        "found",
-        "id",
-        "into",
-        "most",
-        "paths",
-        "private",
-        "provenance",
-        "reason",
-        "replaced",
-        "row",
-        "section",
-        "similar",
-        "state",
-        "text",
-        "title",
-        "type",
-        "versions",
-        "when",
-        "why",
-    )
+    No dataclass: importing those costs every prompt 12 ms.
+    """
 
-    def __init__(
-        self,
-        id: str,
-        type: str,
-        text: str,
-        *,
-        title: str = "",
-        at: str = "",
-        author: str = "",
-        branch: str = "",
-        commit: str = "",
-        state: str = "unknown",
-        reason: str = "",
-        into: str = "",
-        paths: Sequence[str] = (),
-        private: bool = False,
-        why: Sequence[str] = (),
-        section: str = RELEVANT,
-        aged: Sequence[path_state_store.PathState] = (),
-    ) -> None:
+    title = ""
+    at = ""  # as stored: what is shown
+    author = branch = commit = into = ""
+    state = anchor_state_store.UNKNOWN
+    reason = ""  # of an unknown state, or that an unmerged commit was abandoned
+    paths: Sequence[str] = ()
+    private = False
+    why: Sequence[str] = ()  # it was chosen
+    section = RELEVANT
+    replaced = ""  # the unmerged branch or commit on which it was superseded
+    versions = 0  # how many alternatives it has, this one included; 0 for none
+    against: Sequence[str] = ()  # ids of memories that contradict it (`contradictions`)
+    found = ""  # how a search found it; "" in a block
+    provenance = ""
+    confidence: object = None
+    row = -1
+    most = SHORT
+
+    def __init__(self, id: str, type: str, text: str, **known: Any) -> None:
         self.id = id
         self.type = type
-        self.title = title
         self.text = text
-        self.at = at  # as stored: what is shown
-        self.when = at  # the time that counts (`record.when`)
-        self.author = author
-        self.branch = branch
-        self.commit = commit
-        self.state = state
-        self.reason = reason  # of an unknown state, or that an unmerged commit was abandoned
-        self.into = into
-        self.paths = list(paths)
-        self.aged = path_state_store.of(dict(enumerate(aged)), len(self.paths))  # of each path
-        self.private = private
-        self.why = list(why)
-        self.section = section
-        self.replaced = ""  # the unmerged branch or commit on which it was superseded
         self.similar: list[str] = []  # ids of memories that say the same
-        self.versions = 0  # how many alternatives it has, this one included; 0 for none
-        self.against: list[str] = []  # ids of memories that contradict it (`contradictions`)
-        self.found = ""  # how a search found it; "" in a block
-        self.provenance = ""
-        self.confidence: Any = None
-        self.row = -1
-        self.most = SHORT
+        aged = known.pop("aged", None)
+        self.__dict__.update(known)
+        self.when = self.at  # the time that counts (`record.when`)
+        self.aged = path_state_store.of(aged, len(self.paths))  # of each path
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
 
     @property
@@ -145,34 +93,27 @@ class Item:
 
     def remarks(self) -> list[tuple[str, str]]:
         """(name, value) of what a reader must know beside the text."""
-        out = [("date", self.at[:10])] if self.at else []
+        unmerged = self.state == anchor_state_store.UNMERGED
         # A block says once, for all of them, that nobody has looked yet.
         skipped = ("",) if self.found else _NOT_LOOKED
-        if self.state == "unmerged" or (self.state == "unknown" and self.reason not in skipped):
-            out.append(("state", self.state))
-            if self.state == "unmerged" and self.branch:
-                out.append(("branch", shortened(self.branch, NAME)))
-            if self.reason == anchor_state_store.ABANDONED:
-                out.append(("reason", self.reason))
-        if self.replaced:
-            out.append(("superseded_on", shortened(self.replaced, NAME)))
-        if self.versions:
-            out.append(("versions", str(self.versions)))
-        if self.against:
-            out.append(("contradicted_by", " ".join([id[:ID] for id in self.against[:3]])))
-        if self.provenance:
-            out.append(("provenance", shortened(self.provenance, NAME)))
-        if self.private:
-            out.append(("scope", "private"))
-        if stale := path_state_store.remark(self.aged):
-            out.append(("stale", ending(stale, _PATH + 12)))
-        if self.paths:
-            more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
-            named = " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]])
-            out.append(("files", named + more))
-        if self.found:
-            out.append(("found", self.found))
-        return out
+        unknown = self.state == anchor_state_store.UNKNOWN and self.reason not in skipped
+        abandoned = unmerged and self.reason == anchor_state_store.ABANDONED
+        more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
+        remarks = {
+            "date": self.at[:10],
+            "state": self.state if unmerged or unknown else "",
+            "branch": shortened(self.branch, NAME) if unmerged else "",
+            "reason": self.reason if abandoned else "",
+            "superseded_on": shortened(self.replaced, NAME),
+            "versions": str(self.versions or ""),
+            "contradicted_by": " ".join([id[:ID] for id in self.against[:3]]),
+            "provenance": shortened(self.provenance, NAME),
+            "scope": "private" if self.private else "",
+            "stale": ending(path_state_store.remark(self.aged), _PATH + 12),
+            "files": " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]]) + more,
+            "found": self.found,
+        }
+        return [(name, value) for name, value in remarks.items() if value]
 
     @property
     def staleness(self) -> str:
@@ -231,9 +172,9 @@ class Item:
                 for path, s in zip(self.paths, self.aged, strict=True)
             ],
             "staleness": self.staleness,
-            "why": self.why,
+            "why": list(self.why),
             "similar": self.similar,
-            **({"contradicts": self.against} if self.against else {}),
+            **({"contradicts": list(self.against)} if self.against else {}),
         }
 
 
@@ -253,32 +194,30 @@ def of(
     against = contradictions.of(cache, ids)
     beside = memory_rows.beside(cache, ids)
     unknown = anchor_state_store.AnchorState(anchor_state_store.UNKNOWN, "")
+    word = memory_rows.word
     out = []
     for row, id, (data, scope, _) in zip(rows, ids, loaded, strict=True):
-        named = memory_rows.paths(data)
         stand = stands.get(memory_rows.commit_of(data)) or unknown
         item = Item(
             record.clean(data["id"]),
-            memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
+            word(data.get("type")) or record.DEFAULT_TYPE,
             record.clean(data["body"]),
-            title=memory_rows.word(data.get("title")) or "",
+            **{name: word(data.get(name)) or "" for name in ("title", "author", "branch")},
             at=memory_rows.made_at(data),
-            author=memory_rows.word(data.get("author")) or "",
-            branch=memory_rows.word(data.get("branch")) or "",
             commit=stand.commit,
             state=stand.state,
             reason=stand.reason,
             into=stand.into,
-            paths=[path for path, _ in named],
+            paths=[path for path, _ in memory_rows.paths(data)],
             private=scope == PRIVATE,
-            aged=path_state_store.of(aged.get(row), len(named)),
+            aged=aged.get(row),
+            row=row,
+            confidence=data.get("confidence"),
+            against=against.get(id, ()),
+            versions=len(beside.get(id, ())),
         )
-        item.row = row
-        item.confidence = data.get("confidence")
         if row in back:
             item.replaced = back[row][1] or back[row][2][:ID]
-        item.against = against.get(id, [])
-        item.versions = len(beside.get(id, ()))
         out.append(item)
     return out
 

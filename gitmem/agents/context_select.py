@@ -1,29 +1,17 @@
 """Choosing what a context block tells: blockers and decisions first, the rest by relevance, within
 a budget. Pure.
 
-Promises. What is chosen fits the budget of tokens and the limit of one hook's
-output, tags and all. Blockers and decisions have a share of their own that
-they may use up and not exceed; what they leave goes to the rest. No author has
-more than half of the places while a memory of another one waits. Of memories
-that say the same one is told; the others count as omitted, and JSON names them
+Promises. What is chosen fits the budget of tokens and the limit of one hook's output, tags and all.
+Blockers and decisions have a share of their own that they may use up and not exceed; what they
+leave goes to the rest. No author has more than half of the places while a memory of another one
+waits. Of memories that say the same one is told; the others count as omitted, and JSON names them
 with it. The same candidates give the same choice.
 """
 
 from __future__ import annotations
 
-from .context_item import (
-    BLOCKERS,
-    BYTES,
-    DECISIONS,
-    LONG,
-    RELEVANT,
-    SECTIONS,
-    SHORT,
-    Item,
-    size,
-    units,
-)
-from .context_render import MAX_UNITS, Block
+from .context_item import BLOCKERS, DECISIONS, LONG, RELEVANT, SECTIONS, SHORT, Item, size
+from .context_render import Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,17 +38,16 @@ def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
     the month before HEAD, None where nobody has counted yet.
     """
     step = sum(memories > s if s == _STEPS[-1] else memories >= s for s in _STEPS)
-    why = f"{memories} memories"
-    if changed >= _WIDE and step < 3:
-        step += 1
-        why += f", {changed} files changed on this branch"
-    elif commits is not None and commits >= _BUSY and 0 < step < 3:
-        step += 1
-        why += f", {commits} commits in a month"
+    change, why = 0, ""
+    if changed >= _WIDE:
+        change, why = 1, f", {changed} files changed on this branch"
+    elif commits is not None and commits >= _BUSY and step > 0:
+        change, why = 1, f", {commits} commits in a month"
     elif commits is not None and commits < _QUIET and not changed and step > 1:
-        step -= 1
-        why += ", hardly a commit in a month"
-    return TIERS[step], why
+        change, why = -1, ", hardly a commit in a month"
+    if step + change >= len(TIERS):
+        change, why = 0, ""
+    return TIERS[step + change], f"{memories} memories{why}"
 
 
 def section_of(type: str) -> str:
@@ -68,11 +55,13 @@ def section_of(type: str) -> str:
 
 
 def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
-    """Fills `frame.items` from (score, item) within `frame.budget`.
+    """Fills `frame.items` from (score, item) within `frame.limit`.
 
     The order in a section: by score, then the newest, then by id.
     """
-    pairs = sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id))
+    pairs = sorted(candidates, key=lambda pair: pair[1].id)
+    pairs.sort(key=lambda pair: pair[1].when, reverse=True)
+    pairs.sort(key=lambda pair: -pair[0])
     ranked = [item for _, item in pairs]
     places = Places(map(_speaker, ranked))
     room = _Room(frame)
@@ -101,18 +90,11 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
     room.chosen.sort(key=ranked.index)
     room.lengthen()
     frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
-    while frame.items and (
-        units(text := frame.render()) > MAX_UNITS or size(text) > frame.budget * BYTES
-    ):
-        frame.items.pop()
+    frame.shrink()
 
 
 def _speaker(item: Item) -> str | None:
     return item.author if item.when else None
-
-
-def _reversed(stamp: str) -> tuple[int, ...]:
-    return tuple([-ord(c) for c in stamp])
 
 
 class Places:
@@ -137,8 +119,7 @@ class Places:
         return not self._alone and 2 * self._given.get(author, 0) > self._all
 
     def turns(self, ranked: Iterable[T], author: Callable[[T], str | None]) -> Iterator[T]:
-        """All of `ranked`, in its order as far as that crowds nobody; the caller gives the
-        places."""
+        """All of `ranked`, in its order as far as that crowds nobody; the caller gives places."""
         held: list[T] = []
         last: list[T] = []
         for one in ranked:
@@ -171,83 +152,49 @@ class _Room:
 
     def __init__(self, frame: Block) -> None:
         self.frame = frame
-        self.bytes = frame.budget * BYTES
-        self.items = Size("")
+        self.used = 0  # bytes of the memories
         self.chosen: list[Item] = []
-        self._frames: dict[frozenset[str], Size] = {}
+        self._around: dict[frozenset[str], int] = {}
 
-    def around(self, sections: frozenset[str]) -> Size:
-        """The size of all but the memories, with these sections."""
-        if sections not in self._frames:
-            kept = self.frame.items
+    def left(self, section: str = "") -> int:
+        """Bytes that are free, were one of the memories in this section too."""
+        sections = frozenset([i.section for i in self.chosen] + [section] * bool(section))
+        if sections not in self._around:
             self.frame.items = [Item("", name, "", section=name) for name in sections]
-            whole = Size(self.frame.render())
-            for item in self.frame.items:
-                whole -= Size(item.xml())
-            self.frame.items = kept
-            self._frames[sections] = whole + Size("12")  # counts of two digits
-        return self._frames[sections]
-
-    def fits(self, items: Size, sections: frozenset[str]) -> bool:
-        whole = items + self.around(sections)
-        return whole.bytes <= self.bytes and whole.units <= MAX_UNITS
+            placeholders = sum([size(item.xml()) for item in self.frame.items])
+            whole = size(self.frame.render())
+            self._around[sections] = whole - placeholders + 2  # counts of two digits
+            self.frame.items = []
+        return self.frame.limit - self._around[sections] - self.used
 
     def take(self, item: Item, section: str, share: float) -> bool:
         """Adds an item where there is room; whether there may be room for another."""
         if len(self.chosen) >= MOST:
             return False
-        sections = frozenset([section, *(i.section for i in self.chosen)])
         item.section = section
         item.most = SHORT if section == RELEVANT else FIRST
-        more = Size(item.xml())
-        while not self.chosen and item.most > _LEAST and not self.fits(more, sections):
+        left = self.left(section)
+        while not self.chosen and item.most > _LEAST and size(item.xml()) > left:
             item.most //= 2  # one memory in part rather than none
-            more = Size(item.xml())
-        if not self.fits(self.items + more, sections):
-            return False
+        more, before = size(item.xml()), 0
         if share < 1:
-            before = sum([Size(i.xml()).bytes for i in self.chosen if i.section == section])
-            if before and before + more.bytes > self.bytes * share:
-                return False
-        self.items += more
+            before = sum([size(i.xml()) for i in self.chosen if i.section == section])
+        full = before and before + more > self.frame.limit * share
+        if more > left or full:
+            return False
+        self.used += more
         self.chosen.append(item)
         return True
 
     def lengthen(self) -> None:
         """Gives what is left to texts that were cut, the first ones first."""
-        sections = frozenset([i.section for i in self.chosen])
         for item in self.chosen:
             if item.cut:
-                short, before = item.most, Size(item.xml())
-                whole = self.items + self.around(sections)
-                left = min(int(self.bytes - whole.bytes), MAX_UNITS - whole.units)
+                short, before, left = item.most, size(item.xml()), self.left()
                 item.most = min(LONG, short + max(0, left))
-                after = Size(item.xml())
-                if self.fits(self.items - before + after, sections):
-                    self.items = self.items - before + after
-                else:
+                if size(item.xml()) - before > left:
                     item.most = short  # characters that take more than one byte
-
-
-class Size:
-    """Of a text: UTF-8 bytes, UTF-16 units."""
-
-    __slots__ = ("bytes", "units")
-
-    def __init__(self, text: str) -> None:
-        self.bytes = size(text)
-        self.units = units(text)
-
-    def __add__(self, other: Size) -> Size:
-        return self._of(self.bytes + other.bytes, self.units + other.units)
-
-    def __sub__(self, other: Size) -> Size:
-        return self._of(self.bytes - other.bytes, self.units - other.units)
-
-    def _of(self, bytes: int, units: int) -> Size:
-        out = Size("")
-        out.bytes, out.units = bytes, units
-        return out
+                self.used += size(item.xml()) - before
 
 
 class _Told:
@@ -272,8 +219,7 @@ class _Told:
 
 def alike(a: frozenset[str], b: frozenset[str]) -> bool:
     """Whether two sets of words have so much in common that one text is enough."""
-    small, large = (a, b) if len(a) <= len(b) else (b, a)
-    if not small or len(small) < _ALIKE * len(large):
-        return a == b
-    both = len(small & large)
+    if min(len(a), len(b)) < _ALIKE * max(len(a), len(b)):
+        return False
+    both = len(a & b)
     return both >= _ALIKE * (len(a) + len(b) - both)

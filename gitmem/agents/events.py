@@ -1,20 +1,19 @@
 """What a hook does about each event: one function an event, chosen by `HANDLERS`.
 
-Promises. Context goes only where an agent takes it (`protocol.injects`), and
-no memory is shown twice in a session. Files a tool changed and tools that
-failed are noted by path and name, unless one of these names looks like a
-secret (`core/redact`): then the call is not noted. No text of a prompt, a
-command, an answer or a memory is kept, unless `mem.capture` is `all`: then
-prompts, answers and descriptions of tool calls wait in the spool for the worker
-(`capture/sources`). Stop prints nothing, since any output would start another
-turn; the memories shown in the session whose ids its answer names are noted.
-SessionEnd leaves everything to the worker.
+Promises. Context goes only where an agent takes it (`protocol.injects`), and no memory is shown
+twice in a session. Files a tool changed and tools that failed are noted by path and name, unless
+one of these names looks like a secret (`core/redact`): then the call is not noted. No text of a
+prompt, a command, an answer or a memory is kept, unless `mem.capture` is `all`: then prompts,
+answers and descriptions of tool calls wait in the spool for the worker (`capture/sources`). Stop
+prints nothing, since any output would start another turn; the memories shown in the session whose
+ids its answer names are noted. SessionEnd leaves everything to the worker.
 """
 
 from __future__ import annotations
 
 import os
 
+from ..hooks import spool
 from . import protocol
 
 TYPE_CHECKING = False
@@ -26,14 +25,13 @@ if TYPE_CHECKING:
     from .context_render import Block
 
 _EMPTIED = ("compact", "clear")  # sources of a start after which the model's context is empty
-_SMALL = 2000  # tokens that fit where an agent takes less than others
 STEERED = 20  # memories named before a compaction
 _HEX = frozenset("0123456789abcdef")
 _UNREADABLE = "the memories could not be read"
 
 
 def _session_start(call: Call) -> None:
-    from ..hooks import announce, spool
+    from ..hooks import announce
 
     source = protocol.source(call.payload)
     if source in _EMPTIED:
@@ -72,44 +70,28 @@ def _inject(call: Call, purpose: str) -> None:
         def look(anchors: Sequence[str]) -> Mapping[str, AnchorState]:
             return hook_cache.stands(here, cache, anchors, half)
 
-        def block(budget: int | None) -> Block:
-            return context.build(
-                cache,
-                here,
-                budget=budget,
-                purpose=purpose,
-                session_lines=notes,
-                look=look if purpose == "start" else None,
-            )
-
-        whole = block(None)
-        return whole if _fits(call, whole) else block(_SMALL)
+        return context.build(
+            cache,
+            here,
+            purpose=purpose,
+            session_lines=notes,
+            look=look if purpose == "start" else None,
+            room=protocol.room(call.agent),
+        )
 
     block, fresh = hook_cache.with_memories(here, build, half)
     if block is None:
         call.failed(_UNREADABLE)
         if not here.refs:
             return
-        block = Block(
-            source=context.SOURCES[purpose],
-            degraded=f"{_UNREADABLE} in time; git mem recall QUESTION searches them",
-        )
+        reason = f"{_UNREADABLE} in time; git mem recall QUESTION searches them"
+        block = Block(source=context.SOURCES[purpose], degraded=reason)
     elif not fresh:
-        block.degrade(
-            block.degraded
-            or "not all memories could be looked at in time; git mem recall searches all"
-        )
+        reason = "not all memories could be looked at in time; git mem recall searches all"
+        block.degrade(block.degraded or reason)
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:
         call.ask()
-
-
-def _fits(call: Call, block: Block) -> bool:
-    from .context_item import units
-    from .context_render import MAX_UNITS
-
-    room = protocol.room(call.agent)
-    return room >= MAX_UNITS or units(block.render("xml")) <= room
 
 
 def _user_prompt_submit(call: Call) -> None:
@@ -121,8 +103,6 @@ def _user_prompt_submit(call: Call) -> None:
         call.failed("no prompt in the input")
         return
     if _captures(call):
-        from ..hooks import spool
-
         spool.rescue(call.here.common_dir)  # of agents that never tell that they stop
         _spool_said(call, "user", prompt)
     if injects:
@@ -147,28 +127,20 @@ def _post_tool_use(call: Call) -> None:
     name = protocol.tool(call.payload)
     if not name:
         call.failed("no tool in the input")
-    elif protocol.failed(call.payload):
-        _note_failed(call, name)
-    elif protocol.edits(name):
-        paths = _paths(call)
-        if paths and not _secret(_names(call, paths)):
-            call.notes.add("touched", paths)
-            if _captures(call):
-                _spool_edit(call, name, paths)
-
-
-def _post_tool_use_failure(call: Call) -> None:
-    name = protocol.tool(call.payload)
-    if not name:
-        call.failed("no tool in the input")
-    elif call.payload.get("is_interrupt") is not True:  # the user stopped it
-        _note_failed(call, name)
-
-
-def _note_failed(call: Call, name: str) -> None:
+        return
+    if call.payload.get("is_interrupt") is True:  # the user stopped it
+        return
     paths = _paths(call)
-    if not _secret(_names(call, paths)):
+    failed = call.event == "PostToolUseFailure" or protocol.failed(call.payload)
+    touched = bool(paths) and protocol.edits(name) and not failed
+    if not (failed or touched) or _secret(_names(call, paths)):
+        return
+    if failed:
         call.notes.add("failed", [name, *paths])
+        return
+    call.notes.add("touched", paths)
+    if _captures(call):
+        _spool_edit(call, name, paths)
 
 
 def _names(call: Call, paths: list[str]) -> list[str]:
@@ -202,18 +174,13 @@ def _doubtful(name: str) -> bool:
     So for a run of letters, digits, `-` and `_` that is long and mixed as a token is, and for
     any character beside these, `/` and `.`: a space, `=`, `:`, `@`.
     """
-    run, mixed, before = 0, False, ""
-    for c in name:
-        if c in "/.":
-            run, mixed = 0, False
-        elif not (c.isascii() and (c.isalnum() or c in "-_")):
+    for run in name.replace("/", ".").split("."):
+        if not all(c.isascii() and (c.isalnum() or c in "-_") for c in run):
             return True
-        else:
-            run += 1
-            mixed = mixed or c.isdigit() or (c.isupper() and before.isupper())
-            if run >= _RUN and mixed:
+        if len(run) >= _RUN:
+            upper = "".join(["A" if c.isupper() else "." for c in run])
+            if "AA" in upper or any(c.isdigit() for c in run):
                 return True
-        before = c
     return len(name) >= _RUN and any(mark in name for mark in _MARKS)
 
 
@@ -224,31 +191,30 @@ def _paths(call: Call) -> list[str]:
 
 
 def _pre_compact(call: Call) -> None:
-    if call.injects:
-        call.say(steer(call.notes.read()["shown"]))
+    call.say(steer(call.notes.read()["shown"]))
 
 
 def steer(shown: Sequence[str]) -> str:
     """What a summary should keep, as plain text; names the last of the memories shown, by id."""
-    out = [
+    keep = (
         "Keep in the summary: decisions with their reasons, blockers, attempts that failed and why,"
-        " conventions the user stated, files changed, what is open."
-    ]
+        " conventions the user stated, files changed, what is open.\n"
+    )
     # The id of a foreign record may be any text; only what names a memory is said.
     ids = [id[:8] for id in shown if id and not set(id) - _HEX]
-    if ids:
-        more = f" and {len(ids) - STEERED} more" if len(ids) > STEERED else ""
-        out.append(
-            f"Memories of git mem shown in this session: {' '.join(ids[-STEERED:])}{more}. Their"
-            " texts need not be copied: name the id of each one that mattered; git mem show ID has"
-            " the text."
-        )
-    return "\n".join(out) + "\n"
+    if not ids:
+        return keep
+    more = f" and {len(ids) - STEERED} more" if len(ids) > STEERED else ""
+    return (
+        f"{keep}Memories of git mem shown in this session: {' '.join(ids[-STEERED:])}{more}. Their"
+        " texts need not be copied: name the id of each one that mattered; git mem show ID has"
+        " the text.\n"
+    )
 
 
 def _session_end(call: Call) -> None:
     """Wakes the worker: it writes the receipt, and reads the conversation where capture is on."""
-    if not call.notes.id:
+    if not call.notes.session:
         return
     reason = protocol.text(call.payload, "reason")
     call.notes.add("end", ["other" if not reason or _secret([reason]) else reason[:40]])
@@ -262,30 +228,22 @@ def _session_end(call: Call) -> None:
 
 def _stop(call: Call) -> None:
     """Leaves the answer to the worker, and starts one where an earlier one was killed."""
-    from ..hooks import spool
-
-    answer = protocol.text(call.payload, *protocol.REPLIES)
-    _note_cited(call, answer)
+    _note_cited(call)
     if _captures(call):
-        _spool_said(call, "assistant", answer)
+        _spool_said(call, "assistant", protocol.text(call.payload, *protocol.REPLIES))
         if spool.waiting(call.here.mem_dir):
             spool.wake(call.here.common_dir)
     spool.rescue(call.here.common_dir)
 
 
-def _subagent_stop(call: Call) -> None:
-    """The session goes on; only the subagent's answer is looked at."""
-    _note_cited(call, protocol.text(call.payload, *protocol.REPLIES))
-
-
-def _note_cited(call: Call, answer: str) -> None:
-    """Notes which of the memories shown in this session an answer names; none of its text."""
-    told = call.notes.told() if answer else []
+def _note_cited(call: Call) -> None:
+    """Notes which of the memories shown in this session the answer names; none of its text."""
+    answer = protocol.text(call.payload, *protocol.REPLIES)
+    told = call.notes.read()["shown"] if answer else []
     if told:
         from ..feedback import usage
 
-        cited = usage.cited(answer, told)
-        if cited:
+        if cited := usage.cited(answer, told):
             call.notes.add("cited", cited)
 
 
@@ -319,12 +277,10 @@ def _spool_edit(call: Call, name: str, paths: list[str]) -> None:
 
 def _origin(call: Call) -> tuple[str, str, str, str]:
     """Session, agent, HEAD and branch, as `capture/sources` writes them."""
-    return call.notes.id or "", call.agent, call.here.head, call.here.branch
+    return call.notes.session, call.agent, call.here.head, call.here.branch
 
 
 def _append(call: Call, line: bytes) -> None:
-    from ..hooks import spool
-
     if line:
         try:
             spool.append(call.here.mem_dir, line)
@@ -337,10 +293,10 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "UserPromptSubmit": _user_prompt_submit,
     "PreToolUse": _pre_tool_use,
     "PostToolUse": _post_tool_use,
-    "PostToolUseFailure": _post_tool_use_failure,
+    "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
     "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
+    "SubagentStop": _note_cited,
     "PreCompact": _pre_compact,
     "SessionEnd": _session_end,
 }

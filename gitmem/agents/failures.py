@@ -1,13 +1,12 @@
 """Hook calls that failed: one line each in `<git-common-dir>/mem/hooks.log`, for `git mem doctor`.
 
-The agent is never told, so the user has to be: nothing else would show that a
-hook has been silent for a week. A line holds the time, the event and the reason
-(words of ours, a class of error or a place in our code), no text of a prompt, a
-memory or a command.
+The agent is never told, so the user has to be: nothing else would show that a hook has been silent
+for a week. A line holds the time, the event and the reason (words of ours, a class of error or a
+place in our code), no text of a prompt, a memory or a command.
 
-Promise: the file is bounded, the count is not. A full file is renamed, which only
-one of several processes can do, and its number of lines goes into the new one as
-`+n`. Writing never raises; where nothing can be written nothing is counted.
+Promise: the file is bounded, the count is not. A full file is renamed, which only one of several
+processes can do, and its number of lines goes into the new one as `+n`. Writing never raises; where
+nothing can be written nothing is counted.
 
 Imports only `os` and `time`: every prompt waits for it.
 """

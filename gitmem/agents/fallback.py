@@ -25,13 +25,15 @@ from .context_select import shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ..core.record import Record
     from ..engine.cache import Cache
     from ..engine.embed import StaticTable
     from ..git.discover import Here
     from ..git.gitcmd import Git
 
-    Lines = list[tuple[str, bytes, int]]  # key, line, bits of its scope
+    Line = tuple[bytes, int, bool]  # the line, bits of its scope, whether its note is long
 
 # Of a notes ref: newest writes looked at, notes looked at, bytes read.
 COMMITS, OBJECTS, BYTES = 50, 1_000, 16_000_000
@@ -49,8 +51,7 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     from ..core.errors import MemError
     from ..git.gitcmd import Git
 
-    small: list[Lines] = []
-    long: list[Lines] = []
+    lines: list[list[Line]] = []
     large: dict[str, dict[str, int]] = {}
     refs = [(scope, here.settings.ref(scope)) for scope in ("team", "private")]
     tips = [(scope, ref, tip) for scope, ref in refs if (tip := here.refs.get(ref, ""))]
@@ -63,79 +64,68 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
         bits = SCOPE_BITS[scope]
         try:
             read = newest(git, tip, git.until, large.setdefault(ref, {}))
-            for lines, into in zip(read, (small, long), strict=True):
-                into.append([("", line, bits) for line in lines])
+            lines.append([(line, bits, long) for line, long in read])
         except MemError:
             pass  # what was read until then is better than nothing
         finally:
             git.close()
-    if not any(small) and not any(long) and not any(large.values()):
+    if not any(lines) and not any(large.values()):
         return None
-    chosen = _chosen(_in_turn(small), _in_turn(long), until)
+    in_turn = [line for row in zip_longest(*lines) for line in row if line]
+    chosen = _chosen(in_turn, until)
     if chosen is None:
         return None
     made = cache_file.open_in_memory()
     update = Update(made, table, None)
-    update.take(chosen)
+    update.take([("", line, bits) for line, bits, _ in chosen])
     update.finish()
     for ref, sizes in large.items():
         unread.keep(made, ref, sizes)
     return made
 
 
-def newest(
-    git: Git, tip: str, until: float, large: dict[str, int]
-) -> tuple[list[bytes], list[bytes]]:
-    """Lines of the notes that were written last, the newest first, as many as the bounds allow:
-    of small notes, and of longer ones, the shortest of these first.
-
-    `large` gets the sizes of notes that are too large to be read, by key.
+def newest(git: Git, tip: str, until: float, large: dict[str, int]) -> list[tuple[bytes, bool]]:
+    """(line, whether its note is long) of the notes that were written last, each line once, as many
+    as the bounds allow. `large` gets the sizes of notes that are too large to be read, by key.
     """
+    found: dict[bytes, bool] = {}
+    size = 0
+    for note, long in _notes(git, _written(git, tip), large):
+        for line in reversed(note.split(b"\n")):
+            if line.startswith(b"{") and len(line) <= record.MAX_LINE:
+                found.setdefault(line, long)
+        size += len(note)
+        if size > BYTES or monotonic() > until:
+            break
+    return list(found.items())
+
+
+def _notes(git: Git, paths: dict[str, str], large: dict[str, int]) -> Iterator[tuple[bytes, bool]]:
+    """(content, whether it is long) of notes: the small ones as given, then the shortest first."""
     from ..git.object_reader import TooLarge
 
-    paths = _written(git, tip)
-    small, long = _Lines(), _Lines()
-    sizes: dict[str, int] = {}  # of longer notes
-
-    def enough() -> bool:
-        return small.size + long.size > BYTES or monotonic() > until
-
+    sizes: dict[str, int] = {}  # of long notes
     for blob, found in zip(paths, git.objects.get_many(paths, SMALL), strict=False):
         if found and isinstance(found[2], TooLarge):
             sizes[blob] = found[2].size
         elif found:
-            small.add(found[2])
-            if enough():
-                break
+            yield found[2], False
     large.update((paths[b].replace("/", ""), n) for b, n in sizes.items() if n > git.largest)
-    rest = sorted((b for b, n in sizes.items() if n <= git.largest), key=sizes.__getitem__)
-    if rest and not enough():
-        for found in git.objects.get_many(rest, git.largest):
-            if found:
-                long.add(found[2])
-                if enough():
-                    break
-    return list(small.lines), list(long.lines)
+    rest = [blob for blob in sorted(sizes, key=sizes.__getitem__) if sizes[blob] <= git.largest]
+    for found in git.objects.get_many(rest, git.largest) if rest else ():
+        if found:
+            yield found[2], True
 
 
 def _written(git: Git, tip: str) -> dict[str, str]:
     """{blob: path} of the notes that the newest commits wrote, the newest first."""
-    words = [
-        "-z",
-        "--first-parent",
-        "--diff-merges=first-parent",
-        f"-n{COMMITS}",
-        "--format=",
-        "--raw",
-        "--no-abbrev",
-        "--no-renames",
-        "--diff-filter=AM",
-        tip,
-        "--",
-    ]
+    words = (
+        f"-z --first-parent --diff-merges=first-parent -n{COMMITS} --format= --raw --no-abbrev"
+        " --no-renames --diff-filter=AM"
+    )
     paths: dict[str, str] = {}
     change = b""  # a change is "\n:... blob M", then its path
-    for field in git.stream("log", *words):
+    for field in git.stream("log", *words.split(), tip, "--"):
         if change:
             paths.setdefault(change.split()[3].decode(), field.decode("utf-8", "replace"))
             change = b""
@@ -146,72 +136,46 @@ def _written(git: Git, tip: str) -> dict[str, str]:
     return paths
 
 
-class _Lines:
-    """Lines of notes, each once; `size`: bytes of these notes."""
-
-    def __init__(self) -> None:
-        self.lines: dict[bytes, None] = {}
-        self.size = 0
-
-    def add(self, note: bytes) -> None:
-        self.size += len(note)
-        for line in reversed(note.split(b"\n")):
-            if line.startswith(b"{") and len(line) <= record.MAX_LINE:
-                self.lines[line] = None
-
-
-def _in_turn(parts: list[Lines]) -> Lines:
-    """One line of each in turn."""
-    return [line for row in zip_longest(*parts) for line in row if line is not None]
-
-
-def _chosen(small: Lines, long: Lines, until: float) -> Lines | None:
+def _chosen(lines: list[Line], until: float) -> list[Line] | None:
     """The lines to take in; None where what takes memories away could not be read by `until`.
 
-    Blockers and decisions, then others, the newest first, all those of small notes before any of
-    longer ones. Not one that a line takes away, wherever that line stands.
+    All those of small notes before any of longer ones, blockers and decisions before others, the
+    newest first. Not one that a line takes away, wherever that line stands.
     """
-    parsed: dict[bytes, Record | None] = {}
-    for line in (item[1] for item in (*small, *long)):
+    away: list[Record] = []
+    for n, (line, _, _) in enumerate(lines):
+        if not n % _LOOKS and monotonic() > until:
+            return None
         # Not a create alone: it may take the place of another memory.
-        if _CREATE not in line or _AFTER in line:
-            if not len(parsed) % _LOOKS and monotonic() > until:
-                return None
-            parsed[line] = record.parse(line)
-    away = [found for found in parsed.values() if found]
+        if (_CREATE not in line or _AFTER in line) and (found := record.parse(line)):
+            away.append(found)
     ids, gone = fold.purged(away)
     gone.update(v for found in away if found.op in record.COVER_OPS for v in found.after)
-    ranked: list[tuple[str | None, tuple[str, bytes, int]]] = []
-    count = others = 0
+    contents: list[tuple[bool, bool, str, str, Line]] = []
     latest = record.latest()
-    for part in small, long:
-        contents: list[tuple[bool, str, str, tuple[str, bytes, int]]] = []
-        for item in part:
-            line = item[1]
-            if line not in parsed:
-                if not any(word in line for word in _FIRST_RAW):
-                    # Reading a line costs more than finding it: of the rest, those that were
-                    # written last are enough.
-                    others += 1
-                    if others > MEMORIES:
-                        continue
-                count += 1
-                if count > LINES:
-                    break
-                parsed[line] = record.parse(line)
-            found = parsed[line]
-            if not found or found.op not in record.CONTENT_OPS:
-                continue
-            if found.version not in gone and found.id not in ids:
-                data = found.data
-                contents.append(
-                    (
-                        data.get("type") in _FIRST,
-                        record.when(data.get("at"), latest),
-                        str(data.get("author")),
-                        item,
-                    )
-                )
-        contents.sort(key=lambda entry: entry[:2], reverse=True)
-        ranked += [(author if at else None, item) for _, at, author, item in contents]
+    for item, found in _contents(lines):
+        if found.version not in gone and found.id not in ids:
+            data = found.data
+            first = data.get("type") in _FIRST
+            at = record.when(data.get("at"), latest)
+            contents.append((not item[2], first, at, str(data.get("author")), item))
+    contents.sort(key=lambda entry: entry[:3], reverse=True)
+    ranked = [(author if at else None, item) for _, _, at, author, item in contents]
     return [item for _, item in shared(ranked, lambda entry: entry[0], MEMORIES)]
+
+
+def _contents(lines: Iterable[Line]) -> Iterator[tuple[Line, Record]]:
+    """Lines with contents, as far as LINES. Reading a line costs more than finding it: of those
+    that are neither blocker nor decision the first ones are enough, which were written last.
+    """
+    others = read = 0
+    for item in lines:
+        first = any(word in item[0] for word in _FIRST_RAW)
+        others += not first
+        if first or others <= MEMORIES:
+            read += 1
+            if read > LINES:
+                break
+            found = record.parse(item[0])
+            if found and found.op in record.CONTENT_OPS:
+                yield item, found

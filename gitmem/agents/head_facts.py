@@ -1,16 +1,17 @@
 """What git knows about the work at HEAD: paths and words of its recent commits, and of its branch.
 
-The worker asks git (`learn`) and stores the facts in the cache, so that a hook
-reads one row and starts no git process. After HEAD has moved, the facts of the
-former HEAD are used and `Facts.current` is false: the reader should then ask the
-worker.
+The worker asks git (`learn`) and stores the facts in the cache, so that a hook reads one row and
+starts no git process. After HEAD has moved, the facts of the former HEAD are used and
+`Facts.current` is false: the reader should then ask the worker.
 
-Promise: made from HEAD and the main lines alone, without a clock, so the same
-history gives the same facts. Bounded in size. In a partial clone no paths are
-read: their trees may be on the remote only.
+Promise: made from HEAD and the main lines alone, without a clock, so the same history gives the
+same facts. Bounded in size. In a partial clone no paths are read: their trees may be on the remote
+only.
 """
 
 from __future__ import annotations
+
+import time
 
 from ..core import fastjson, text
 from ..engine import anchor_state_store
@@ -18,6 +19,7 @@ from ..engine import anchor_state_store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from ..engine.cache import Cache
     from ..git.repository import Repo
@@ -30,45 +32,23 @@ _MANY = 60  # a commit of more paths says nothing about the work
 _MONTH = 30 * 86400
 _KEY = "facts:"
 _WORKTREES = 8
-_VERSION = 1
 
 
 class Facts:
-    """`paths`, `recent` and `branch`: weights by path and by term; `changed`: paths changed beside
-    the main line; `time`: of HEAD's commit.
+    """`paths`, `recent` and `branch`: weights by path and by term; `own`: paths changed beside the
+    main line, `changed`: how many; `time`: of HEAD's commit; `commits`: in the month before, None
+    where nobody has counted.
     """
 
-    __slots__ = (
-        "branch",
-        "changed",
-        "commits",
-        "current",
-        "own",
-        "paths",
-        "recent",
-        "time",
-    )
-
-    def __init__(self, data: Mapping[str, object], current: bool) -> None:
+    def __init__(self, data: Mapping[str, Any], current: bool) -> None:
         self.current = current
-        self.time = str(data.get("time") or "")
-        self.paths = _weights(data.get("paths"))
-        self.recent = _weights(data.get("recent"))
-        self.branch = _weights(data.get("branch"))
-        own = data.get("own")
-        self.own = [p for p in own if isinstance(p, str)] if isinstance(own, list) else []
-        self.changed = _number(data.get("changed"), 0)
-        commits = _number(data.get("commits"), -1)
-        self.commits = commits if commits >= 0 else None
-
-
-def _weights(value: object) -> dict[str, float]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {k: float(v) for k, v in pairs if isinstance(v, (int, float))}
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+        self.time: str = data.get("time", "")
+        self.paths: dict[str, float] = data.get("paths", {})
+        self.recent: dict[str, float] = data.get("recent", {})
+        self.branch: dict[str, float] = data.get("branch", {})
+        self.own: list[str] = data.get("own", [])
+        self.changed: int = data.get("changed", 0)
+        self.commits: int | None = data.get("commits")
 
 
 def key_of(head: str) -> str:
@@ -78,18 +58,13 @@ def key_of(head: str) -> str:
 
 def read(cache: Cache, head: str) -> Facts:
     """What the cache has: for this HEAD, else for the one before; empty where nothing is known."""
-    found = dict(
-        cache.db.execute("SELECT key, value FROM meta WHERE key IN (?, 'facts')", (_KEY + head,))
-    )
-    own = found.get(_KEY + head)
-    if not own and found.get("facts"):
-        own = cache.meta(_KEY + str(found["facts"]))
+    own = cache.meta(_KEY + head)
+    kept = own or cache.meta(_KEY + cache.meta("facts"))
     try:
-        data = fastjson.loads(own) if own else {}
-    except (ValueError, RecursionError):
-        data = {}
-    good = isinstance(data, dict) and data.get("v") == _VERSION
-    return Facts(data if good else {}, good and _KEY + head in found)
+        data = fastjson.loads(kept)
+    except ValueError:
+        data = None
+    return Facts(data, bool(own)) if isinstance(data, dict) else Facts({}, False)
 
 
 # --- the worker's part --------------------------------------------------------
@@ -99,30 +74,27 @@ def learn(store: Store) -> None:
     """Finds the facts of every worktree's HEAD that the cache lacks, and drops those of former
     ones.
     """
+    from ..anchors import patch_id
 
     def work(cache: Cache) -> None:
         heads = _heads(store.repo)
         # the same HEAD has another history where a clone was deepened, or a commit replaced
         # (`anchors.anchor_state_update`)
-        main = " ".join([*_main(store.repo), cache.meta(anchor_state_store.HISTORY)])
+        lines = patch_id.main_lines(store.repo)
+        main = " ".join([*lines, cache.meta(anchor_state_store.HISTORY)])
         here = store.repo.head()
-        known = {
-            str(k)[len(_KEY) :]: str(v)
-            for k, v in cache.db.execute("SELECT key, value FROM meta WHERE key LIKE 'facts:%'")
-        }
-        fresh = cache.meta("facts-main") == main
-        new = {}
-        if missing := [head for head in heads if not (fresh and head in known)]:
-            new = {head: fastjson.dumps(of(store.repo, head)) for head in missing}
-        gone = [head for head in known if head not in heads]
+        rows = cache.db.execute("SELECT key FROM meta WHERE key LIKE 'facts:%'").fetchall()
+        known = {key.removeprefix(_KEY) for (key,) in rows}
+        fresh = known if cache.meta("facts-main") == main else set()
+        new = {head: fastjson.dumps(of(store.repo, head)) for head in heads if head not in fresh}
+        gone = known.difference(heads)
         if new or gone or cache.meta("facts") != here:
 
             def write(_: object) -> None:
                 for head, value in new.items():
                     cache.set_meta(_KEY + head, value)
-                cache.db.executemany(
-                    "DELETE FROM meta WHERE key = ?", [(_KEY + head,) for head in gone]
-                )
+                for head in gone:
+                    cache.db.execute("DELETE FROM meta WHERE key = ?", (_KEY + head,))
                 cache.set_meta("facts", here)
                 cache.set_meta("facts-main", main)
 
@@ -140,12 +112,6 @@ def _heads(repo: Repo) -> list[str]:
     return [head for head in dict.fromkeys(found) if head][:_WORKTREES]
 
 
-def _main(repo: Repo) -> list[str]:
-    from ..anchors import patch_id
-
-    return patch_id.main_lines(repo)
-
-
 def of(repo: Repo, head: str) -> dict[str, object]:
     """The facts of one commit, as they are kept."""
     from ..anchors import patch_id
@@ -161,13 +127,11 @@ def of(repo: Repo, head: str) -> dict[str, object]:
         own = [name.decode("utf-8", "replace") for name in raw.split(b"\0") if name]
     newest = recent[0][0] if recent else 0
     since = [f"--since={newest - _MONTH}", "-n1000", head]
-    month = len(commits(repo, since, False)) if recent else 0
     return {
-        "v": _VERSION,
-        "time": _iso(newest) if recent else "",
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(newest)) if recent else "",
         "changed": len(own),
         "own": sorted(own)[:_OWN],
-        "commits": month,
+        "commits": len(commits(repo, since, False)) if recent else 0,
         "paths": path_weights([paths for _, _, paths in recent]),
         "recent": word_weights([subject for _, subject, _ in recent[:SPOKEN]]),
         "branch": word_weights([subject for _, subject, _ in ahead]),
@@ -176,23 +140,16 @@ def of(repo: Repo, head: str) -> dict[str, object]:
 
 def commits(repo: Repo, which: list[str], trees: bool) -> list[tuple[int, str, list[str]]]:
     """(time, subject, paths) of commits, the newest first; merges have no paths."""
-    words = [
-        "log",
-        "-z",
-        "--no-show-signature",
-        "--no-color",
-        "--no-notes",
-        "--no-mailmap",
-        "--encoding=UTF-8",
-        "--format=%x01%ct %s",
-    ]
-    names = ["--name-only", "--no-renames"] if trees else []
-    raw = repo.git.run(*words, *names, *which, "--", ok=(0, 128))
+    words = (
+        "-z --no-show-signature --no-color --no-notes --no-mailmap --encoding=UTF-8"
+        + " --name-only --no-renames" * trees
+    )
+    raw = repo.git.run("log", *words.split(), "--format=%x01%ct %s", *which, "--", ok=(0, 128))
     out: list[tuple[int, str, list[str]]] = []
     for part in raw.split(b"\0"):
         if part.startswith(b"\x01"):
-            time, _, subject = part[1:].partition(b" ")
-            out.append((int(time) if time.isdigit() else 0, subject.decode("utf-8", "replace"), []))
+            seconds, _, subject = part[1:].decode("utf-8", "replace").partition(" ")
+            out.append((int(seconds) if seconds.isdigit() else 0, subject, []))
         elif part and out:
             paths = out[-1][2]
             path = part if paths else part.removeprefix(b"\n")
@@ -226,9 +183,3 @@ def word_weights(subjects: Iterable[str]) -> dict[str, float]:
 def _first(weights: dict[str, float], most: int) -> dict[str, float]:
     names = sorted(weights, key=lambda n: (-weights[n], n))[:most]
     return {name: round(weights[name], 3) for name in names}
-
-
-def _iso(seconds: int) -> str:
-    import time
-
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

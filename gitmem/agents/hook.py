@@ -1,14 +1,13 @@
 """The door of agents: `git mem hook EVENT [--agent AGENT]`.
 
-Promise: exit status 0, whatever happens; on stdout one JSON object (for
-PreCompact plain text) or nothing; nothing on stderr; an end within the
-deadline (`call.LIMITS`). Failures are counted in `mem/hooks.log` and shown by
-`git mem doctor`. In a repository without `git mem init` and without memories
-nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch
-everything off.
+Promise: exit status 0, whatever happens; on stdout one JSON object (for PreCompact plain text) or
+nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures are counted in
+`mem/hooks.log` and shown by `git mem doctor`. In a repository without `git mem init` and without
+memories nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch everything
+off.
 
-`__main__` comes here before it imports anything else. Standard library only,
-nothing from the working tree, no git process where files tell enough.
+`__main__` comes here before it imports anything else. Standard library only, nothing from the
+working tree, no git process where files tell enough.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .call import Call
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
 LONGEST = 16_000_000  # bytes of stdin; a tool's answer can be as long as a file
 
@@ -49,7 +48,7 @@ def run(
         before = time.monotonic()
         data = argument or _read(stdin)
         waited = time.monotonic() - before  # for the agent
-        payload = None if data is None else _parsed(data)
+        payload = None if data is None else protocol.parse(data)
         call.payload = payload or {}
         call.event = protocol.event_of(name or call.payload.get("hook_event_name"))
         call.deadline.start(call.event, begun + waited)
@@ -58,13 +57,6 @@ def run(
         from . import failures
 
         call.failed(failures.where(e))
-
-
-def _parsed(data: bytes) -> dict[str, Any] | None:
-    try:
-        return protocol.parse(data)
-    except Exception:
-        return None  # counted once the repository is known
 
 
 def _answer(call: Call, parsed: bool) -> None:
@@ -108,13 +100,12 @@ def _directory(call: Call) -> str:
 def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
     """(agent, event, JSON given as an argument) of the command line; unknown words are ignored."""
     agent, name, argument = "claude", "", b""
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        if word == "--agent" and words:
-            agent = words.pop(0)
+    words = iter(argv)
+    for word in words:
+        if word == "--agent":
+            agent = next(words, agent)
         elif word.startswith("--agent="):
-            agent = word[8:]
+            agent = word.removeprefix("--agent=")
         elif word.startswith("{"):
             argument = os.fsencode(word)
         elif not word.startswith("-") and not name:
@@ -129,7 +120,7 @@ def _read(fd: int) -> bytes | None:
     """
     if fd < 0 or os.isatty(fd):
         return b""
-    parts: list[bytes] = []
+    data = bytearray()
     size = 0
     while True:
         try:
@@ -138,10 +129,10 @@ def _read(fd: int) -> bytes | None:
             time.sleep(0.001)
             continue
         if not part:
-            return b"".join(parts) if size <= LONGEST else None
+            return bytes(data) if size <= LONGEST else None
         size += len(part)
         if size <= LONGEST:
-            parts.append(part)
+            data += part
 
 
 def _descriptors() -> tuple[bool, bool]:
@@ -149,10 +140,9 @@ def _descriptors() -> tuple[bool, bool]:
     that we open would get one of them, and our answer.
     """
     readable, writable = sys.stdin is not None, sys.stdout is not None
-    if not readable or not writable or sys.stderr is None:
-        while True:
-            fd = os.open(os.devnull, os.O_RDWR)
-            if fd > 2:
-                os.close(fd)
-                break
+    fd = 0
+    while fd <= 2 and not (readable and writable and sys.stderr):
+        fd = os.open(os.devnull, os.O_RDWR)
+    if fd > 2:
+        os.close(fd)
     return readable, writable

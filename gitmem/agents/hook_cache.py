@@ -1,15 +1,14 @@
 """Memories for a hook: the cache opened, brought up to date where that is quick, and asked.
 
-Promises. What arrived a second ago is found: up to 200 new records are taken
-in on the spot, in small portions until the deadline, and those stay taken in.
-Where that is not enough the answer comes from what the cache has, says that it
-is not fresh, and the worker is asked for the rest. A missing or damaged cache
-stops no answer: the newest memories are read from the notes (`fallback`), while
-the worker makes the file anew. No git process where nothing is new. Nothing
-is raised but what `action` raises on a whole cache, a bug.
+Promises. What arrived a second ago is found: up to 200 new records are taken in on the spot, in
+small portions until the deadline, and those stay taken in. Where that is not enough the answer
+comes from what the cache has, says that it is not fresh, and the worker is asked for the rest. A
+missing or damaged cache stops no answer: the newest memories are read from the notes (`fallback`),
+while the worker makes the file anew. No git process where nothing is new. Nothing is raised but
+what `action` raises on a whole cache, a bug.
 
-`with_memories` is what hooks call; `table` is the one embedding table of the
-process. Standard library only.
+`with_memories` is what hooks call; `table` is the one embedding table of the process. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..engine.anchor_state_store import AnchorState
     from ..git.discover import Here
-    from ..notes.note_store import Notes
 
     T = TypeVar("T")
 
@@ -58,39 +56,36 @@ def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tup
     """(the answer of `action`, whether all memories were asked); (None, False) where nothing could
     be read by `until` (monotonic). `action` may run twice.
     """
-    damaged = -1
+    news = spool.BEHIND
     for _ in range(_ATTEMPTS):
         cache: Cache | None = None
         try:
             cache = _open(here)
             if cache is None:
                 break
-            fresh, news = _refresh(here, cache, until)
+            fresh, added = _refresh(here, cache, until)
             answer = action(cache)
-            # Also after news, whose states are not known yet, and after a fetch: no hook sees it.
-            if not fresh or news or anchor_state_store.may_have_moved(cache, here.common_dir):
+            # Also for added ones, whose states are not known yet, and after a fetch: no hook sees
+            # it.
+            if not fresh or added or anchor_state_store.may_have_moved(cache, here.common_dir):
                 spool.ask(here.common_dir)
             return answer, fresh
         except _Later:
             break
         except Exception as e:
             kind = error_kinds.kind(e, cache, check=False)  # a prompt waits
-            if kind == error_kinds.DAMAGED:
-                damaged = (
-                    cache.inode if cache else cache_lock.inode(cache_file.path_of(here.mem_dir))
-                )
-                break
             if kind == error_kinds.OURS:
                 raise
+            if kind == error_kinds.DAMAGED:
+                path = cache_file.path_of(here.mem_dir)
+                inode = cache.inode if cache else cache_lock.inode(path)
+                news = b'{"event":"behind","damaged":%d}' % inode
             if kind != error_kinds.MOVED:
                 break
         finally:
             if cache is not None:
                 _close(cache)
-    spool.ask(
-        here.common_dir,
-        b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND,
-    )
+    spool.ask(here.common_dir, news)
     if monotonic() >= until:
         return None, False
     from . import fallback
@@ -153,13 +148,10 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
     git.common_dir = here.common_dir
     git.until = until
     try:
-        sources: list[tuple[str, Notes]] = [
-            (scope, Notes(git, here.settings.ref(scope), here.hex_len))
-            for scope in ("team", "private")
-        ]
-        return (
-            index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
-        )
+        refs = [(scope, here.settings.ref(scope)) for scope in ("team", "private")]
+        sources = [(scope, Notes(git, ref, here.hex_len)) for scope, ref in refs]
+        done = index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until)
+        return done is not None
     except MemError:
         return False  # git failed: the worker says why
     finally:

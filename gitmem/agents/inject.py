@@ -200,13 +200,13 @@ def _tell(
 ) -> None:
     if found is None:
         call.failed("the memories could not be read")
-    elif found:
-        room = min(room, protocol.room(call.agent))
-        text, ids = written(found, about, room, "" if fresh else _REDUCED)
-        if ids:
-            call.say(text, ids, route)
-        if any(item.waiting for item in found):
-            call.ask()
+        return
+    room = min(room, protocol.room(call.agent))
+    text, ids = written(found, about, room, "" if fresh else _REDUCED)
+    if ids:
+        call.say(text, ids, route)
+    if any(item.waiting for item in found):
+        call.ask()
 
 
 def written(
@@ -225,29 +225,22 @@ def written(
         tags.pop()
     left -= sum(tags)
     told = found[: len(tags)]
-    parts = []
-    cut = False
-    for i, item in enumerate(told):
-        # What shorter texts leave goes to the longer ones.
-        share = left // (len(told) - i)
-        shorter = sum(max(0, share - _quoted(later.whole)[1]) for later in told[i + 1 :])
-        quoted, size = _fitting(item.whole, share + shorter)
-        cut = cut or quoted != _quoted(item.whole)[0]
-        left -= size
-        parts.append(item.element(quoted))
-    return begin + "".join(parts) + (more if cut else "") + end, [item.id for item in told]
+    whole = {item.id: sanitize.content(item.whole, lines=False) for item in told}
+    texts = {}
+    # What shorter texts leave goes to the longer ones.
+    for n, item in enumerate(sorted(told, key=lambda item: context_item.units(whole[item.id]))):
+        texts[item.id] = _fitting(item.whole, left // (len(told) - n))
+        left -= context_item.units(texts[item.id])
+    parts = [item.element(texts[item.id]) for item in told]
+    cut = more if texts != whole else ""
+    return begin + "".join(parts) + cut + end, [item.id for item in told]
 
 
-def _quoted(text: str) -> tuple[str, int]:
-    quoted = sanitize.content(text, lines=False)
-    return quoted, context_item.units(quoted)
-
-
-def _fitting(text: str, most: int) -> tuple[str, int]:
+def _fitting(text: str, most: int) -> str:
     """A text, quoted, in at most so many units."""
-    quoted, size = _quoted(text)
+    quoted = sanitize.content(text, lines=False)
     keep = min(len(text), most)
-    while size > most and keep > 0:
+    while (size := context_item.units(quoted)) > most and keep > 0:
         keep = min(keep - 1, keep * most // size)
-        quoted, size = _quoted(context_item.shortened(text, max(keep, 1)))
-    return (quoted, size) if size <= most else ("", 0)
+        quoted = sanitize.content(context_item.shortened(text, max(keep, 1)), lines=False)
+    return quoted if size <= most else ""

@@ -1,11 +1,10 @@
 """Puts git mem into an agent's settings, or a section into AGENTS.md, and takes it out again.
 
-Promise: only the target's file is changed, only by our own characters, and
-`uninstall` gives back the bytes that were there; where others have changed the
-file since, our own entries go and the rest stays. A file that cannot be
-understood is left as it is. A second installation that would hand over every
-memory twice is refused. docs/decisions/0018-agents-settings.md says why
-settings are chosen so.
+Promise: only the target's file is changed, only by our own characters, and `uninstall` gives back
+the bytes that were there; where others have changed the file since, our own entries go and the rest
+stays. A file that cannot be understood is left as it is. A second installation that would hand over
+every memory twice is refused. docs/decisions/0018-agents-settings.md says why settings are chosen
+so.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from ..core.errors import MemError, UsageError
@@ -22,7 +20,7 @@ from ..git import config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
 from . import install_log, installed, section, targets
-from .install_log import Change, Ledger
+from .install_log import Ledger
 from .jsonedit import Broken, Doc
 from .targets import PERMISSION, PROJECT, USER, Agent
 
@@ -50,22 +48,22 @@ def install(
             return _install_section(log, _top(repo, target), target), []
         agent = targets.AGENTS[target]
         if allow and target != "claude":
-            raise UsageError(
-                f"{agent.title} keeps no such permission in its settings", hint="leave --allow out"
-            )
+            reason = f"{agent.title} keeps no such permission in its settings"
+            raise UsageError(reason, hint="leave --allow out")
         scope = scope or USER
         path = _settings_file(environ, repo, agent, scope)
-        program = _program(environ, scope)
+        on_path = bool(shutil.which("git-mem", path=environ.get("PATH", "")))
+        # A file that others get always uses the name.
+        named = scope == PROJECT or on_path
+        program = () if named else (sys.executable, installed.own_package())
         commands = {event: targets.command(target, event, *program) for event in agent.events}
-        _refuse_double(environ, repo, agent, scope, path, commands)
+        _refuse_double(environ, repo, agent, path, commands)
         done = _install_hooks(log, agent, path, commands, allow)
         hints = [agent.needs] if agent.needs else []
         if reason := installed.unread(agent, path):
-            hints.append(
-                f"{agent.title} cannot read '{path}' ({reason}), so it runs no hook of it until"
-                " that is mended"
-            )
-        if scope == PROJECT and not _on_path(environ):
+            silent = "so it runs no hook of it until that is mended"
+            hints.append(f"{agent.title} cannot read '{path}' ({reason}), {silent}")
+        if scope == PROJECT and not on_path:
             hints.append("git-mem is not on PATH: the hooks do nothing until it is")
         more, hint = _set_prompt_context(log, environ, repo, scope)
         return done + more, hints + hint
@@ -86,11 +84,11 @@ def uninstall(
         for place, path in installed.places(environ, repo, target):
             if scope and (USER if place == USER else PROJECT) != scope:
                 continue
-            note = log.known(path)
-            ours = note.get("target", target) == target
-            if leaving and (not ours or not note):
+            noted = log.known(path).get("target", "")
+            ours = noted in ("", target)
+            if leaving and noted != target:
                 continue
-            changed = log.edit(path, target, partial(_restored, log, target, path))
+            changed = _restore(log, target, path)
             if ours:
                 log.forget(path)
             if changed:
@@ -98,11 +96,9 @@ def uninstall(
                 done.append(f"{removed} '{path}'")
         if leaving or target not in targets.AGENTS:
             return done
-        left = {
-            one.scope
-            for one in installed.state(environ, repo)
-            if one.target in targets.AGENTS and one.scope != installed.PLUGIN
-        }
+        everything = installed.state(environ, repo)
+        left = {one.scope for one in everything if one.target in targets.AGENTS}
+        left.discard(installed.PLUGIN)
         if repo and not left - {USER}:
             done += config_journal.undo(repo, {_STEP}, [])
         if USER not in left:
@@ -115,10 +111,8 @@ def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:
 
     The user's own settings stay: they serve other repositories too.
     """
-    done = []
-    for target in (*targets.AGENTS, *targets.SECTIONS):
-        done += uninstall(environ, repo, target, PROJECT, leaving=True)
-    return done
+    everything = (*targets.AGENTS, *targets.SECTIONS)
+    return [done for t in everything for done in uninstall(environ, repo, t, PROJECT, leaving=True)]
 
 
 def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, scope: str) -> str:
@@ -127,16 +121,12 @@ def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, 
         _refuse_outside(top, agent.project)
         return agent.file(environ, top, PROJECT)
     if agent.user is None:
-        raise UsageError(
-            f"{agent.title} reads hooks from the working tree alone",
-            hint=f"`git mem install {agent.name} --project` writes '{agent.project}' there",
-        )
+        hint = f"`git mem install {agent.name} --project` writes '{agent.project}' there"
+        raise UsageError(f"{agent.title} reads hooks from the working tree alone", hint=hint)
     path = agent.file(environ, "", USER)
     if not path:
-        raise MemError(
-            f"no home directory where {agent.title} would have settings",
-            hint="set HOME to an absolute path; nothing was changed",
-        )
+        hint = "set HOME to an absolute path; nothing was changed"
+        raise MemError(f"no home directory where {agent.title} would have settings", hint=hint)
     return path
 
 
@@ -152,14 +142,13 @@ def _refuse_outside(top: str, name: str) -> None:
         raise MemError(f"'{name}' leads out of the working tree", hint="nothing was changed")
 
 
-def _on_path(environ: Mapping[str, str]) -> bool:
-    return bool(shutil.which("git-mem", path=environ.get("PATH", "")))
-
-
-def _restored(log: Ledger, target: str, path: str, text: str | None) -> Change | None:
-    """The file as it was before we wrote; where others have changed it since, without our text."""
+def _restore(log: Ledger, target: str, path: str) -> bool:
+    """Makes a file what it was before we wrote; where others have changed it since, takes our text
+    out. Whether it changed.
+    """
+    text = install_log.read(path)
     if text is None:
-        return None
+        return False
     agent = targets.AGENTS.get(target)
     created = log.known(path).get("created")
     left = log.original(path, text, target if agent else "")
@@ -169,25 +158,11 @@ def _restored(log: Ledger, target: str, path: str, text: str | None) -> Change |
             left = ""
     elif left is None:
         left = text.replace(_SETTING, "", 1) if target == _CONFIG else _without_section(path, text)
-    return Change(left if left or not created else None)
-
-
-def _program(environ: Mapping[str, str], scope: str) -> tuple[str, str]:
-    """(interpreter, package) for commands that cannot use the name `git-mem`; ("", "") for those
-    that can. A file that others get always uses the name.
-    """
-    if scope == PROJECT or _on_path(environ):
-        return "", ""
-    return sys.executable, installed.own_package()
+    return log.write(path, target, text, left if left or not created else None)
 
 
 def _refuse_double(
-    environ: Mapping[str, str],
-    repo: Repo | None,
-    agent: Agent,
-    scope: str,
-    path: str,
-    commands: dict[str, str],
+    environ: Mapping[str, str], repo: Repo | None, agent: Agent, path: str, commands: dict[str, str]
 ) -> None:
     """Raises MemError where another installation would hand over each memory a second time."""
     others = [
@@ -197,17 +172,16 @@ def _refuse_double(
         and not one.problem
         and (one.scope == installed.PLUGIN or os.path.realpath(one.path) != os.path.realpath(path))
     ]
-    new = installed.Found(agent.name, scope, path, {e: [c] for e, c in commands.items()})
-    if installed.double([*others, new]):
-        raise MemError(
-            f"{agent.title} already has git mem: {', '.join(map(installed.words, others))}",
-            hint="both would hand over each memory; "
-            + (
-                "the client's `/plugin` command removes a plugin"
-                if any(one.scope == installed.PLUGIN for one in others)
-                else f"`git mem uninstall {agent.name}` takes away what is there"
-            ),
-        )
+    new = installed.Found(agent.name, USER, path, {e: [c] for e, c in commands.items()})
+    if not installed.double([*others, new]):
+        return
+    removal = f"`git mem uninstall {agent.name}` takes away what is there"
+    if any(one.scope == installed.PLUGIN for one in others):
+        removal = "the client's `/plugin` command removes a plugin"
+    raise MemError(
+        f"{agent.title} already has git mem: {', '.join(map(installed.words, others))}",
+        hint=f"both would hand over each memory; {removal}",
+    )
 
 
 # --- hooks in JSON ----------------------------------------------------------
@@ -216,28 +190,25 @@ def _refuse_double(
 def _install_hooks(
     log: Ledger, agent: Agent, path: str, commands: dict[str, str], allow: bool | None
 ) -> list[str]:
-    def change(text: str | None) -> Change | None:
-        try:
-            if _complete(Doc(text or ""), commands, allow):
-                return None
-            before = log.original(path, text, agent.name)
-            doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
-            allowed = bool(log.known(path).get("allow")) if allow is None else allow
-            made = _lacking(doc, agent, allowed)
-            if agent.versioned:
-                doc.put(("version",), 1)
-            for event, command in commands.items():
-                doc.append(("hooks", event), agent.entry(event, command))
-            adds = allowed and PERMISSION not in (doc.value(*_ALLOW) or [])
-            if adds:
-                doc.append(_ALLOW, PERMISSION)
-        except Broken as e:
-            raise _unreadable(path, e) from e
-        return Change(doc.text, doc.spans, {"made": made, "allow": adds})
-
-    if log.edit(path, agent.name, change):
-        return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
-    return []
+    text = install_log.read(path)
+    try:
+        if _complete(Doc(text or ""), commands, allow):
+            return []
+        before = log.original(path, text, agent.name)
+        doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
+        allowed = bool(log.known(path).get("allow")) if allow is None else allow
+        if agent.versioned:
+            doc.put(("version",), 1)
+        for event, command in commands.items():
+            doc.append(("hooks", event), agent.entry(event, command))
+        adds = allowed and PERMISSION not in (doc.value(*_ALLOW) or [])
+        if adds:
+            doc.append(_ALLOW, PERMISSION)
+    except Broken as e:
+        raise _unreadable(path, e) from e
+    if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds):
+        return []
+    return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
 
 
 def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
@@ -248,25 +219,26 @@ def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
 
 
 def _without_hooks(log: Ledger, path: str, text: str) -> str:
-    """The text without our entries and without containers that we made and that are empty then."""
+    """The text without our entries and without containers that are empty then."""
     note = log.known(path)
     try:
         doc = Doc(text)
-        entries = targets.entries(doc.value("hooks"))
-        events = [event for _, event, _ in entries]
-        while entries:
-            doc.remove("hooks", *entries[0][0])
-            entries = targets.entries(doc.value("hooks"))
+        emptied: list[tuple[str, ...]] = []
+        while entries := targets.entries(doc.value("hooks")):
+            place, event, _ = entries[0]
+            doc.remove("hooks", *place)
+            emptied.append(("hooks", event))
+        if emptied:
+            emptied.append(("hooks",))
         allowed = _list(doc.value(*_ALLOW))
         if note.get("allow") and PERMISSION in allowed:
             doc.remove(*_ALLOW, allowed.index(PERMISSION))
-        default = [["hooks"], *(["hooks", event] for event in events)] if events else []
-        for keys in sorted(note.get("made", default), key=len, reverse=True):
-            if keys == ["version"]:
-                if note.get("created") and list(doc.value() or {}) == ["version"]:
-                    doc.remove("version")
-            elif doc.blank(*keys):
+            emptied += [_ALLOW, _ALLOW[:1]]
+        for keys in emptied:
+            if doc.blank(*keys):
                 doc.remove(*keys)
+        if note.get("created") and list(doc.value() or ()) == ["version"]:
+            doc.remove("version")
         return doc.text
     except Broken as e:
         if "git-mem" in text or "gitmem" in text:
@@ -274,22 +246,13 @@ def _without_hooks(log: Ledger, path: str, text: str) -> str:
         return text
 
 
-def _lacking(doc: Doc, agent: Agent, allow: bool) -> list[list[str]]:
-    """The containers that an installation has to make."""
-    needed = [["hooks"], *(["hooks", event] for event in agent.events)]
-    needed += [["permissions"], [*_ALLOW]] if allow else []
-    needed += [["version"]] if agent.versioned else []
-    return [keys for keys in needed if doc.at(*keys) is None]
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 def _unreadable(path: str, e: Broken) -> MemError:
-    return MemError(
-        f"cannot understand '{path}': {e}", hint="mend the file by hand; nothing was changed"
-    )
+    hint = "mend the file by hand; nothing was changed"
+    return MemError(f"cannot understand '{path}': {e}", hint=hint)
 
 
 # --- sections ---------------------------------------------------------------
@@ -298,16 +261,15 @@ def _unreadable(path: str, e: Broken) -> MemError:
 def _install_section(log: Ledger, top: str, target: str) -> list[str]:
     _refuse_outside(top, targets.SECTIONS[target])
     path = os.path.join(top, targets.SECTIONS[target])
-
-    def change(text: str | None) -> Change | None:
-        before = log.original(path, text)
-        try:
-            new, spans = section.put(before if before is not None else text or "")
-        except section.Unclear as e:
-            raise _unclear(path, e, "them") from e
-        return None if new == text else Change(new, spans)
-
-    return [f"a section between markers in '{path}'"] if log.edit(path, target, change) else []
+    text = install_log.read(path)
+    before = log.original(path, text)
+    try:
+        new, spans = section.put(before if before is not None else text or "")
+    except section.Unclear as e:
+        raise _unclear(path, e, "them") from e
+    if not log.write(path, target, text, new, spans):
+        return []
+    return [f"a section between markers in '{path}'"]
 
 
 def _without_section(path: str, text: str) -> str:
@@ -333,9 +295,8 @@ def _set_prompt_context(
     git = repo.git if repo else Git()
     path = _global_config(environ) if scope == USER else ""
     if scope == USER and not path:
-        return [], [
-            f"{_KEY} is not set, for there is no global git configuration: prompts get no memories"
-        ]
+        none = "for there is no global git configuration: prompts get no memories"
+        return [], [f"{_KEY} is not set, {none}"]
     try:
         where = ["--global", "--includes"] if scope == USER else []
         chosen = git.text("config", *where, "--type=bool", "--get", _KEY, ok=(0, 1))
@@ -345,29 +306,29 @@ def _set_prompt_context(
             assert repo is not None
             config_journal.add(repo, _STEP, [(_KEY, "true")])
             return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
-        log.edit(path, _CONFIG, _with_setting)
+        text = install_log.read(path)
+        new, spans = _with_setting(text or "")
+        log.write(path, _CONFIG, text, new, spans)
     except MemError as e:  # the hooks are in place, and work without it
-        return [], [
-            f"{_KEY} could not be set: {e.message}; prompts get no memories until it is true"
-        ]
+        hint = f"{_KEY} could not be set: {e.message}; prompts get no memories until it is true"
+        return [], [hint]
     return [f"{_KEY} = true in '{path}'  (prompts get memories)"], []
 
 
-def _with_setting(text: str | None) -> Change:
-    text = text or ""
+def _with_setting(text: str) -> tuple[str, list[list[int]]]:
     line = text.rstrip("\r\n")
     # A backslash at the end would continue into our first line.
     continued = line.endswith("\\") and text.count("\n", len(line)) < 2
     unended = bool(text) and not text.endswith("\n")
     piece = "\n" * (continued + unended) + _SETTING
-    return Change(text + piece, [[len(text), len(text) + len(piece)]])
+    return text + piece, [[len(text), len(text) + len(piece)]]
 
 
 def _unset_prompt_context(log: Ledger) -> list[str]:
     """Takes the user's setting back, if it was we who made it."""
     done = []
     for path in [path for path, note in log.files.items() if note["target"] == _CONFIG]:
-        if log.edit(path, _CONFIG, partial(_restored, log, _CONFIG, path)):
+        if _restore(log, _CONFIG, path):
             done.append(f"{_KEY} removed from '{path}'")
         log.forget(path)
     return done

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..core.errors import MemError
@@ -26,28 +26,7 @@ from ..git import config_journal
 from .jsonedit import cut
 
 _WAIT = 10.0
-_ATTEMPTS = 5
 LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
-
-
-class Change:
-    """What a file is to be.
-
-    `text`: None for no file. `spans`: the places of `text` that are ours; None where that cannot be
-    said.
-    """
-
-    __slots__ = ("extra", "spans", "text")
-
-    def __init__(
-        self,
-        text: str | None,
-        spans: list[list[int]] | None = None,
-        extra: dict[str, Any] | None = None,
-    ) -> None:
-        self.text = text
-        self.spans = spans
-        self.extra = extra or {}
 
 
 class Ledger:
@@ -73,75 +52,74 @@ class Ledger:
         before = cut(text, note["spans"])
         return before if _digest(before) == note["before"] else None
 
-    def edit(self, file: str, target: str, change: Callable[[str | None], Change | None]) -> bool:
-        """Gives a file the text that `change` makes of the present one (None: it stays); whether it
-        was written. Creates its directory.
-        """
-        real = os.path.realpath(file)
-        for _ in range(_ATTEMPTS):
-            before = read(real)
-            wanted = change(before)
-            if wanted is None or wanted.text == before:
-                return False
-            _writable(file, real)
-            note = self.files.get(real, {})
-            if read(real) != before:
-                continue  # somebody else was writing
-            fresh: list[str] = []
-            try:
-                if wanted.text is None:
-                    os.unlink(real)
-                    _tidy(note.get("dirs", []))
-                else:
-                    fresh = _missing(os.path.dirname(real))
-                    dirs = note.get("dirs", []) + fresh
-                    base = cut(wanted.text, wanted.spans or [])
-                    if wanted.spans:
-                        self.files[real] = {
-                            "target": target,
-                            "before": _digest(base),
-                            "after": _digest(wanted.text),
-                            "spans": wanted.spans,
-                            "dirs": dirs,
-                            "created": before is None or bool(note.get("created")),
-                            **wanted.extra,
-                        }
-                        self._save()
-                    os.makedirs(os.path.dirname(real), exist_ok=True)
-                    config_journal.replace(
-                        real, _encode(wanted.text), 0o666 & ~config_journal.umask()
-                    )
-            except OSError as e:
-                _tidy(fresh)
-                self._drop(real, note)
-                raise MemError(
-                    f"cannot write '{file}': {e.strerror}", hint="nothing was changed"
-                ) from e
-            if not wanted.spans:
-                self._drop(real, {})
-            return True
-        raise MemError(
-            f"'{file}' keeps changing while git mem edits it",
-            hint="run the command again; nothing was changed",
-        )
+    def write(
+        self,
+        file: str,
+        target: str,
+        before: str | None,
+        text: str | None,
+        spans: list[list[int]] | None = None,
+        **extra: Any,
+    ) -> bool:
+        """Gives a file that says `before` a new text (None: no file); whether it changed. Notes the
+        places of it that are ours (`spans`), or that none is. Creates its directory.
 
-    def _drop(self, real: str, note: dict[str, Any]) -> None:
-        if note:
-            self.files[real] = note
-        else:
-            self.files.pop(real, None)
+        Raises MemError where the file says something else by now, or cannot be written.
+        """
+        if text == before:
+            return False
+        real = os.path.realpath(file)
+        _refuse_unwritable(file, real)
+        if read(real) != before:
+            raise MemError(
+                f"'{file}' changed while git mem was editing it",
+                hint="run the command again; nothing was changed",
+            )
+        note = self.files.get(real, {})
+        made: list[str] = []
+        try:
+            if text is None:
+                os.unlink(real)
+                _tidy(note.get("dirs", []))
+            else:
+                made = _missing(os.path.dirname(real))
+                if spans:
+                    self.files[real] = {
+                        "target": target,
+                        "before": _digest(cut(text, spans)),
+                        "after": _digest(text),
+                        "spans": spans,
+                        "dirs": note.get("dirs", []) + made,
+                        "created": before is None or bool(note.get("created")),
+                        **extra,
+                    }
+                    self._save()
+                os.makedirs(os.path.dirname(real), exist_ok=True)
+                config_journal.replace(real, _encode(text), 0o666 & ~config_journal.umask())
+        except OSError as e:
+            _tidy(made)
+            self._set(real, note)
+            hint = "nothing was changed"
+            raise MemError(f"cannot write '{file}': {e.strerror}", hint=hint) from e
+        if not spans:
+            self._set(real, {})
+        return True
+
+    def _set(self, real: str, note: dict[str, Any]) -> None:
+        self.files[real] = note
+        if not note:
+            del self.files[real]
         self._save()
 
     def forget(self, file: str) -> None:
         """Nothing of ours is in this file any more."""
-        if os.path.realpath(file) in self.files:
-            self._drop(os.path.realpath(file), {})
+        if self.known(file):
+            self._set(os.path.realpath(file), {})
 
     def _save(self) -> None:
         if self.files:
-            config_journal.replace(
-                self._path, json.dumps({"files": self.files}, indent=1).encode("ascii")
-            )
+            content = json.dumps({"files": self.files}, indent=1).encode("ascii")
+            config_journal.replace(self._path, content)
         elif os.path.exists(self._path):
             os.unlink(self._path)
 
@@ -162,28 +140,20 @@ def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
         if os.path.lexists(path) and not os.path.isfile(path):
             raise IsADirectoryError(21, "it is no regular file")
     except OSError as e:
-        raise MemError(
-            f"cannot note in '{path}' what is changed: {e.strerror}", hint="nothing was changed"
-        ) from e
+        reason = f"cannot note in '{path}' what is changed: {e.strerror}"
+        raise MemError(reason, hint="nothing was changed") from e
     with cache_lock.locked(path, _WAIT) as free:
         if not free:
-            raise MemError(
-                "another git mem is installing", hint="run the command again; nothing was changed"
-            )
+            hint = "run the command again; nothing was changed"
+            raise MemError("another git mem is installing", hint=hint)
         yield Ledger(path)
 
 
 def place(environ: Mapping[str, str]) -> str:
     """Where the ledger lies, "" without a home."""
-    state = environ.get("XDG_STATE_HOME", "") or (
-        os.path.join(environ["HOME"], ".local", "state") if environ.get("HOME") else ""
-    )
-    return os.path.join(state, "git-mem", "installed.json") if state else ""
-
-
-def peek(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What is noted, without a lock: {file: note}."""
-    return _load(place(environ))
+    home = environ.get("HOME", "")
+    state = environ.get("XDG_STATE_HOME", "") or (home and os.path.join(home, ".local", "state"))
+    return state and os.path.join(state, "git-mem", "installed.json")
 
 
 def read(file: str) -> str | None:
@@ -192,44 +162,44 @@ def read(file: str) -> str | None:
     Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a
     rewrite.
     """
+    reason = ""
     try:
-        with open(
-            os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb"
-        ) as f:  # a named pipe would be waited for
+        # without O_NONBLOCK a named pipe would be waited for
+        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(file, flags), "rb") as f:
             facts = os.fstat(f.fileno())
             if not stat.S_ISREG(facts.st_mode):
-                raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
-            if facts.st_size > LARGEST:
-                raise MemError(
-                    f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}",
-                    hint="nothing was changed",
-                )
-            return f.read().decode("utf-8", "surrogateescape")
+                reason = f"'{file}' is no regular file"
+            elif facts.st_size > LARGEST:
+                reason = f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}"
+            else:
+                return f.read().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise MemError(f"cannot read '{file}': {e.strerror}", hint="nothing was changed") from e
+        reason = f"cannot read '{file}': {e.strerror}"
+    raise MemError(reason, hint="nothing was changed")
 
 
 def _load(path: str) -> dict[str, dict[str, Any]]:
     try:
         files = json.loads(config_journal.read(path))["files"]
         # All or nothing: a file that is not as we write it says nothing.
-        good = all(
-            isinstance(n[k], str) for n in files.values() for k in ("target", "before", "after")
-        ) and all(
-            isinstance(a, int) and isinstance(b, int) for n in files.values() for a, b in n["spans"]
-        )
+        words = [n[key] for n in files.values() for key in ("target", "before", "after")]
+        places = [place for n in files.values() for a, b in n["spans"] for place in (a, b)]
+        good = {*map(type, words)} <= {str} and {*map(type, places)} <= {int}
         return dict(files) if good else {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _writable(file: str, real: str) -> None:
+def _refuse_unwritable(file: str, real: str) -> None:
     """A rename would replace also a file that its owner protects, and a device."""
-    if os.path.exists(real) and not os.path.isfile(real):
+    if not os.path.exists(real):
+        return
+    if not os.path.isfile(real):
         raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
-    if os.path.exists(real) and (not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222):
+    if not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222:
         raise MemError(f"'{file}' is read-only", hint="nothing was changed")
 
 

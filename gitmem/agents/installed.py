@@ -10,39 +10,27 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 from ..core.errors import MemError
-from . import claudehome, install_log, section, targets
+from ..git.repository import Repo
+from . import automemory, install_log, section, targets
 from .jsonedit import Broken, Doc
-
-if TYPE_CHECKING:
-    from ..git.repository import Repo
 
 LOCAL, PLUGIN = "local", "plugin"  # beside targets.USER and targets.PROJECT
 
 
-class Found:
+class Found(NamedTuple):
     """git mem in one file.
 
     `commands`: what stands at each event; `problem`: why the file cannot be read.
     """
 
-    __slots__ = ("commands", "path", "problem", "scope", "target")
-
-    def __init__(
-        self,
-        target: str,
-        scope: str,
-        path: str,
-        commands: dict[str, list[str]] | None = None,
-        problem: str = "",
-    ) -> None:
-        self.target = target
-        self.scope = scope
-        self.path = path
-        self.commands = commands or {}
-        self.problem = problem
+    target: str
+    scope: str
+    path: str
+    commands: Mapping[str, list[str]] = {}
+    problem: str = ""
 
 
 def places(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[tuple[str, str]]:
@@ -53,17 +41,47 @@ def places(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[t
     if target in targets.SECTIONS:
         found = [(targets.PROJECT, os.path.join(top, targets.SECTIONS[target]) if top else "")]
     else:
-        agent = targets.AGENTS[target]
-        found = [
-            (scope, agent.file(environ, top, scope)) for scope in (targets.USER, targets.PROJECT)
-        ]
+        agent, scopes = targets.AGENTS[target], (targets.USER, targets.PROJECT)
+        found = [(scope, agent.file(environ, top, scope)) for scope in scopes]
         if target == "claude" and top:
-            found.append((LOCAL, claudehome.project_settings(top)[1]))
+            found.append((LOCAL, claude_settings(environ, top)[2]))
     once: dict[str, tuple[str, str]] = {}
     for scope, path in found:
         if path:
             once.setdefault(os.path.realpath(path), (scope, path))
     return list(once.values())
+
+
+def claude_settings(environ: Mapping[str, str], top: str) -> list[str]:
+    """Claude Code's settings files, the nearest last. It reads those of a project only where it
+    starts in this very directory.
+    """
+    names = ("settings.json", "settings.local.json") if top else ()
+    user = os.path.join(automemory.config_dir(environ), "settings.json")
+    return [user, *[os.path.join(top, ".claude", name) for name in names]]
+
+
+def plugins(environ: Mapping[str, str], top: str) -> list[tuple[str, str]]:
+    """(plugin@marketplace, settings file) of every enabled plugin of ours; the nearer file decides.
+    What cannot be read counts as absent.
+    """
+    on: dict[str, str] = {}
+    for path in claude_settings(environ, top):
+        enabled = _json(path).get("enabledPlugins")
+        for key, value in enabled.items() if isinstance(enabled, dict) else ():
+            if key.partition("@")[0] == targets.PLUGIN:
+                on.pop(key, None)
+                if value:
+                    on[key] = path
+    return list(on.items())
+
+
+def _json(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads((install_log.read(path) or "").removeprefix("\ufeff"))
+    except (MemError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def state(environ: Mapping[str, str], repo: Repo | None) -> list[Found]:
@@ -73,8 +91,8 @@ def state(environ: Mapping[str, str], repo: Repo | None) -> list[Found]:
         for target in (*targets.AGENTS, *targets.SECTIONS)
         for scope, path in places(environ, repo, target)
     ]
-    plugins = claudehome.plugins(environ, repo.top if repo else "", targets.PLUGIN)
-    plugged = [Found("claude", PLUGIN, path) for _, path in plugins]
+    top = repo.top if repo else ""
+    plugged = [Found("claude", PLUGIN, path) for _, path in plugins(environ, top)]
     return [one for one in everywhere if one] + plugged
 
 
@@ -88,9 +106,8 @@ def _look(target: str, scope: str, path: str) -> Found | None:
         found = targets.entries(Doc(text).value("hooks"))
     except (Broken, section.Unclear, MemError) as e:
         return Found(target, scope, path, problem=str(e))
-    commands: dict[str, list[str]] = {}
-    for _, event, command in found:
-        commands.setdefault(event, []).append(command)
+    events = dict.fromkeys(event for _, event, _ in found)
+    commands = {event: [c for _, at, c in found if at == event] for event in events}
     return Found(target, scope, path, commands) if commands else None
 
 
@@ -115,14 +132,9 @@ def problems(
     environ: Mapping[str, str], repo: Repo | None, found: list[Found]
 ) -> list[tuple[str, str]]:
     """(problem, hint) of everything that keeps an installation from working once."""
-    out = [
-        (
-            f"'{one.path}' cannot be judged: {one.problem}",
-            "mend the file; git mem leaves it as it is",
-        )
-        for one in found
-        if one.problem
-    ]
+    hint = "mend the file; git mem leaves it as it is"
+    unclear = [one for one in found if one.problem]
+    out = [(f"'{one.path}' cannot be judged: {one.problem}", hint) for one in unclear]
     for agent in targets.AGENTS.values():
         files = [one for one in found if one.target == agent.name and not one.problem]
         if twice := double(files):
@@ -132,15 +144,11 @@ def problems(
             if one.scope != PLUGIN:
                 out += _problems_of(environ, agent, one)
     if any(one.target == "claude" for one in found):
-        top = repo.top if repo else ""
-        for path in (claudehome.user_settings(environ), *claudehome.project_settings(top)):
-            if claudehome.read_json(path).get("disableAllHooks") is True:
-                out.append(
-                    (
-                        f"Claude Code: all hooks are switched off by 'disableAllHooks' in '{path}'",
-                        "the agent gets no memories until it is taken out there",
-                    )
-                )
+        hint = "the agent gets no memories until it is taken out there"
+        for path in claude_settings(environ, repo.top if repo else ""):
+            if _json(path).get("disableAllHooks") is True:
+                off = f"Claude Code: all hooks are switched off by 'disableAllHooks' in '{path}'"
+                out.append((off, hint))
     return out
 
 
@@ -148,16 +156,12 @@ def _problems_of(
     environ: Mapping[str, str], agent: targets.Agent, one: Found
 ) -> list[tuple[str, str]]:
     out = []
+    title, file = agent.title, f"in '{one.path}'"
     if reason := unread(agent, one.path):
-        out.append(
-            (
-                f"{agent.title} cannot read '{one.path}', so it runs no hook of it: {reason}",
-                "mend the file by hand: it has to be JSON, without comments",
-            )
-        )
+        hint = "mend the file by hand: it has to be JSON, without comments"
+        out.append((f"{title} cannot read '{one.path}', so it runs no hook of it: {reason}", hint))
     scope = targets.PROJECT if one.scope == targets.PROJECT else targets.USER
     again = f"run `git mem install {agent.name} --{scope}`"
-    title, file = agent.title, f"in '{one.path}'"
     if more := [event for event, commands in one.commands.items() if len(commands) > 1]:
         out.append((f"{title}: git mem stands more than once at {', '.join(more)} {file}", again))
     if lacking := [event for event in agent.events if event not in one.commands]:
@@ -183,13 +187,10 @@ def double(files: list[Found]) -> str:
         kinds.add(commands if once else (one.scope, one.path))
     if len(kinds) < 2:
         return ""
-    places = " and ".join(
-        f"{'as a plugin by' if one.scope == PLUGIN else 'in'} '{one.path}'" for one in files
-    )
-    return (
-        f"{targets.AGENTS[files[0].target].title}: git mem is installed {len(files)} times,"
-        f" {places}: each memory is handed over twice"
-    )
+    title = targets.AGENTS[files[0].target].title
+    places = " and ".join(map(words, files)).replace("plugin, by", "as a plugin by")
+    twice = f"git mem is installed {len(files)} times, {places}"
+    return f"{title}: {twice}: each memory is handed over twice"
 
 
 def _stale(environ: Mapping[str, str], one: Found) -> list[tuple[str, str]]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, NamedTuple
 
 _WORD = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 _DEEPEST = 200
@@ -27,29 +28,24 @@ class Broken(ValueError):
         self.line = line
 
 
+@dataclass
 class Node:
     """A value and where it stands. `items`: of an object or array."""
 
-    __slots__ = ("end", "items", "kind", "start")
-
-    def __init__(self, kind: str, start: int) -> None:
-        self.kind = kind  # "{", "[", or "" for anything else
-        self.start = start
-        self.end = start
-        self.items: list[Item] = []
+    kind: str  # "{", "[", or "" for anything else
+    start: int
+    end: int = 0
+    items: list[Item] = field(default_factory=list)
 
     def get(self, key: str) -> Node | None:
         """The value of a key; the last one where there are several, as all readers have it."""
         return next((item.node for item in reversed(self.items) if item.key == key), None)
 
 
-class Item:
-    __slots__ = ("key", "node", "start")
-
-    def __init__(self, key: str, start: int, node: Node) -> None:
-        self.key = key
-        self.start = start
-        self.node = node
+class Item(NamedTuple):
+    key: str
+    start: int
+    node: Node
 
 
 def parse(text: str) -> Node | None:
@@ -94,12 +90,11 @@ class Doc:
         for step in path:
             if node is None:
                 return None
-            if isinstance(step, int):
-                node = (
-                    node.items[step].node if node.kind == "[" and step < len(node.items) else None
-                )
-            else:
+            if isinstance(step, str):
                 node = node.get(step) if node.kind == "{" else None
+            else:
+                inside = node.kind == "[" and step < len(node.items)
+                node = node.items[step].node if inside else None
         return node
 
     def value(self, *path: str | int) -> Any:
@@ -110,11 +105,7 @@ class Doc:
     def blank(self, *path: str) -> bool:
         """Whether an array or object stands at a path and has nothing in it, not even a comment."""
         node = self.at(*path)
-        return (
-            node is not None
-            and bool(node.kind)
-            and not self.text[node.start + 1 : node.end - 1].strip()
-        )
+        return bool(node and node.kind and not self.text[node.start + 1 : node.end - 1].strip())
 
     def append(self, path: tuple[str, ...], what: Any) -> None:
         """Adds a value to the end of the array at a path of keys; what lacks of the path is made.
@@ -122,56 +113,37 @@ class Doc:
         Raises Broken where something else stands there.
         """
         node, rest = self._walk(path)
-        if not rest:
-            if node.kind != "[":
-                raise _broken(f"'{'.'.join(path)}' is no array", self.text, node.start)
+        if rest:
+            self._insert_below(node, rest, [what])
+        elif node.kind == "[":
             self._insert(node, None, what)
-            return
-        made: Any = [what]
-        for key in reversed(rest[1:]):
-            made = {key: made}
-        self._insert(node, rest[0], made)
+        else:
+            raise _broken(f"'{'.'.join(path)}' is no array", self.text, node.start)
 
     def put(self, path: tuple[str, ...], what: Any) -> None:
         """Sets a key that is not there; what is there stays."""
         node, rest = self._walk(path)
         if rest:
-            for key in reversed(rest[1:]):
-                what = {key: what}
-            self._insert(node, rest[0], what)
+            self._insert_below(node, rest, what)
 
     def remove(self, *path: str | int) -> None:
         """Takes one item away, with the comma and the white space that came with it."""
         holder = self.at(*path[:-1])
         assert holder is not None
-        key = path[-1]
-        index = (
-            key
-            if isinstance(key, int)
-            else max(i for i, item in enumerate(holder.items) if item.key == key)
-        )
-        text, items = self.text, holder.items
-        item = items[index]
-        start, end = item.start, item.node.end
-        while text[start - 1] in " \t\r\n":
-            start -= 1
-        comma = _skip(text, end)
-        cuts = [[start, end]]
-        if text[comma] == ",":
-            cuts = (
-                [[start, comma + 1]]
-                if not text[end:comma].strip()
-                else [[start, end], [comma, comma + 1]]
-            )
-        elif index:
+        key, items = path[-1], holder.items
+        index = key if isinstance(key, int) else max(i for i, t in enumerate(items) if t.key == key)
+        text, item = self.text, items[index]
+        start = len(text[: item.start].rstrip(" \t\r\n"))
+        comma = _skip(text, item.node.end)
+        if text[comma] != "," and index:
             comma = _skip(text, items[index - 1].node.end)
-            cuts = [[start, end], [comma, comma + 1]] if comma < start else [[comma, end]]
+        cuts = [[start, item.node.end]]
+        if text[comma] == ",":
+            cuts.append([comma, comma + 1])
         text = cut(text, cuts)
-        if (
-            len(items) == 1
-            and not text[holder.start + 1 : holder.end - sum(b - a for a, b in cuts) - 1].strip()
-        ):
-            text = text[: holder.start + 1] + text[holder.end - sum(b - a for a, b in cuts) - 1 :]
+        end = holder.end - 1 - sum(b - a for a, b in cuts)
+        if len(items) == 1 and not text[holder.start + 1 : end].strip():
+            text = text[: holder.start + 1] + text[end:]
         self.text, self.spans, self.root = text, [], parse(text)
 
     # --- how it is written ------------------------------------------------
@@ -184,45 +156,39 @@ class Doc:
         assert node is not None
         for i, key in enumerate(path):
             if node.kind != "{":
-                raise _broken(
-                    f"'{'.'.join(path[:i])}' is no object" if i else "the file holds no object",
-                    self.text,
-                    node.start,
-                )
+                what = f"'{'.'.join(path[:i])}' is" if i else "the file holds"
+                raise _broken(f"{what} no object", self.text, node.start)
             below = node.get(key)
             if below is None:
                 return node, list(path[i:])
             node = below
         return node, []
 
+    def _insert_below(self, holder: Node, keys: list[str], what: Any) -> None:
+        for key in reversed(keys[1:]):
+            what = {key: what}
+        self._insert(holder, keys[0], what)
+
     def _insert(self, holder: Node, key: str | None, what: Any) -> None:
         text, items = self.text, holder.items
         wide = self._wide(holder)
+        newline, indent, space = self._newline(), "", " "
         if wide:
-            newline = self._newline()
-            indent = (
-                _indent(text, items[-1].start)
-                if items
-                else _indent(text, holder.start) + self._unit()
-            )
-            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False).replace(
-                "\n", newline + indent
-            )
-            piece = newline + indent + (json.dumps(key) + ": " if key is not None else "") + shown
+            inner = _indent(text, holder.start) + self._unit()
+            indent = newline + (_indent(text, items[-1].start) if items else inner)
+            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False)
+            shown = shown.replace("\n", indent)
         else:
             space = "" if re.search(r'"[:,]\S', text) else " "
+            indent = space if items else ""
             shown = json.dumps(what, ensure_ascii=False, separators=("," + space, ":" + space))
-            piece = (
-                (space if items else "")
-                + (json.dumps(key) + ":" + space if key is not None else "")
-                + shown
-            )
+        piece = indent + (json.dumps(key) + ":" + space if key is not None else "") + shown
         if not items:
             inner = text[holder.start + 1 : holder.end - 1]
-            at = holder.start + 1 + len(inner.rstrip())
-            if wide and "\n" not in inner[len(inner.rstrip()) :]:
-                piece += self._newline() + _indent(text, holder.start)
-            self._place(at, piece)
+            end = len(inner.rstrip())
+            if wide and "\n" not in inner[end:]:
+                piece += newline + _indent(text, holder.start)
+            self._place(holder.start + 1 + end, piece)
             return
         end = items[-1].node.end
         comma = _skip(text, end)
@@ -252,12 +218,12 @@ class Doc:
         self.root = parse(self.text)
 
     def _wide(self, holder: Node) -> bool:
-        """Whether items of a holder stand on lines of their own."""
-        if holder.items:
-            return "\n" in self.text[holder.start : holder.items[0].start]
-        root = self.root
-        assert root is not None
-        return not root.items or "\n" in self.text[root.start : root.items[0].start]
+        """Whether items of a holder stand on lines of their own, as those of the file do if it has
+        none.
+        """
+        assert self.root is not None
+        shown = holder if holder.items else self.root
+        return not shown.items or "\n" in self.text[shown.start : shown.items[0].start]
 
     def _newline(self) -> str:
         return "\r\n" if "\r\n" in self.text else "\n"
@@ -265,16 +231,10 @@ class Doc:
     def _unit(self) -> str:
         """What one level is indented by."""
         root = self.root
-        if (
-            root is None
-            or not root.items
-            or "\n" not in self.text[root.start : root.items[0].start]
-        ):
+        if root is None or not root.items or not self._wide(root):
             return "  "
-        return (
-            _indent(self.text, root.items[0].start).removeprefix(_indent(self.text, root.start))
-            or "  "
-        )
+        first = _indent(self.text, root.items[0].start)
+        return first.removeprefix(_indent(self.text, root.start)) or "  "
 
 
 def _indent(text: str, at: int) -> str:
@@ -307,33 +267,36 @@ def _value(text: str, at: int, depth: int) -> Node:
         raise _broken("the text ends early", text, at)
     if depth > _DEEPEST:
         raise _broken("too many levels", text, at)
-    node = Node(text[at] if text[at] in "{[" else "", at)
-    if node.kind:
-        closing = "}" if node.kind == "{" else "]"
-        at = _skip(text, at + 1)
-        while text[at : at + 1] != closing:
-            start, key = at, ""
-            if node.kind == "{":
-                key, at = _string(text, at)
-                at = _skip(text, at)
-                if text[at : at + 1] != ":":
-                    raise _broken("a colon is missing", text, at)
-                at = _skip(text, at + 1)
-            below = _value(text, at, depth + 1)
-            node.items.append(Item(key, start, below))
-            at = _skip(text, below.end)
-            if text[at : at + 1] == ",":
-                at = _skip(text, at + 1)
-            elif text[at : at + 1] != closing:
-                raise _broken("a comma or a bracket is missing", text, at)
-        node.end = at + 1
-    elif text[at] == '"':
-        node.end = _string(text, at)[1]
-    else:
-        word = _WORD.match(text, at)
-        if not word:
-            raise _broken("no value stands there", text, at)
-        node.end = word.end()
+    if text[at] in "{[":
+        return _container(text, at, depth)
+    if text[at] == '"':
+        return Node("", at, _string(text, at)[1])
+    word = _WORD.match(text, at)
+    if not word:
+        raise _broken("no value stands there", text, at)
+    return Node("", at, word.end())
+
+
+def _container(text: str, at: int, depth: int) -> Node:
+    node = Node(text[at], at)
+    closing = "}" if node.kind == "{" else "]"
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != closing:
+        start, key = at, ""
+        if node.kind == "{":
+            key, at = _string(text, at)
+            at = _skip(text, at)
+            if text[at : at + 1] != ":":
+                raise _broken("a colon is missing", text, at)
+            at = _skip(text, at + 1)
+        below = _value(text, at, depth + 1)
+        node.items.append(Item(key, start, below))
+        at = _skip(text, below.end)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        elif text[at : at + 1] != closing:
+            raise _broken("a comma or a bracket is missing", text, at)
+    node.end = at + 1
     return node
 
 

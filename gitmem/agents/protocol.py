@@ -1,15 +1,14 @@
 """How each agent calls a hook and what it reads from one: names of events, fields of stdin, the
 envelope on stdout. `targets` has the other half, the agents' settings files.
 
-We use Claude Code's names; those of other agents are turned into them here, so no
-other module knows of them. An agent's next version may send anything: a field
-that is missing or of another type counts as absent.
+We use Claude Code's names; those of other agents are turned into them here, so no other module
+knows of them. An agent's next version may send anything: a field that is missing or of another type
+counts as absent.
 
-Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others
-are from their documentation and sources of 2026: Codex CLI (the same JSON, and
-the older `notify`, whose JSON is an argument), Gemini CLI (hook names of its
-own, `hookSpecificOutput`, stdout JSON only), Cursor (camel case,
-`conversation_id`, `additional_context`), Copilot CLI (camel case, `sessionId`,
+Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others are from their
+documentation and sources of 2026: Codex CLI (the same JSON, and the older `notify`, whose JSON is
+an argument), Gemini CLI (hook names of its own, `hookSpecificOutput`, stdout JSON only), Cursor
+(camel case, `conversation_id`, `additional_context`), Copilot CLI (camel case, `sessionId`,
 `toolArgs` as JSON in a string, `additionalContext`).
 """
 
@@ -24,18 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-EVENTS = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Stop",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "SessionEnd",
+_EVENTS = (
+    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure Stop SubagentStart"
+    " SubagentStop PreCompact SessionEnd"
 )
+EVENTS = tuple(_EVENTS.split())
 
 # Our name of an event by each agent's name, in lower case and without `-` and `_`: settings files
 # and manuals of one agent do not always agree on them.
@@ -57,27 +49,11 @@ PROMPTS = ("prompt", "user_prompt")
 REPLIES = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
 # Names of tools, in lower case.
-_EDITS = frozenset(
-    [
-        "edit",
-        "write",
-        "multiedit",
-        "notebookedit",
-        "write_file",
-        "writefile",
-        "replace",
-        "edit_file",
-        "create",
-        "create_file",
-        "str_replace",
-        "str_replace_editor",
-        "search_replace",
-        "apply_patch",
-        "delete",
-        "delete_file",
-    ]
+_EDITS = (
+    "edit write multiedit notebookedit write_file writefile replace edit_file create create_file"
+    " str_replace str_replace_editor search_replace apply_patch delete delete_file"
 )
-_READS = frozenset(["read", "read_file", "readfile", "view", "notebookread"])
+_READS = "read read_file readfile view notebookread"
 _PATCHED = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MANY = 50  # files of one call
 
@@ -116,22 +92,18 @@ def text(payload: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def session(payload: Mapping[str, Any]) -> str | None:
-    """The session's id as it can be stored."""
-    return fastjson.whole(text(payload, *_SESSION)) or None
+def session(payload: Mapping[str, Any]) -> str:
+    """The session's id as it can be stored, "" for none."""
+    return fastjson.whole(text(payload, *_SESSION))
 
 
 def directories(payload: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Where the session may be, the likeliest first."""
     roots = payload.get("workspace_roots")
-    found = [
-        text(payload, "cwd"),
-        *(r for r in (roots if isinstance(roots, list) else ())[:1] if isinstance(r, str)),
-        environ.get("CLAUDE_PROJECT_DIR", ""),
-        environ.get("CURSOR_PROJECT_DIR", ""),
-        environ.get("GEMINI_PROJECT_DIR", ""),
-    ]
-    return [path for path in found if path and "\0" not in path]
+    root = roots[0] if isinstance(roots, list) and roots else ""
+    variables = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+    found = [payload.get("cwd"), root, *map(environ.get, variables)]
+    return [path for path in found if isinstance(path, str) and path and "\0" not in path]
 
 
 def source(payload: Mapping[str, Any]) -> str:
@@ -145,19 +117,20 @@ def source(payload: Mapping[str, Any]) -> str:
 
 def tool(payload: Mapping[str, Any]) -> str:
     """The name of a tool as it may be kept: a word."""
-    name = text(payload, "tool_name", "toolName") or (
-        "edit" if isinstance(payload.get("edits"), list) else ""
-    )
+    name = text(payload, "tool_name", "toolName")
+    if not name and isinstance(payload.get("edits"), list):
+        name = "edit"
     return "".join([c for c in name[:64] if c.isascii() and (c.isalnum() or c in "_-.:")])
 
 
 def edits(name: str) -> bool:
     """Whether a tool of this name changes files."""
-    return name.lower() in _EDITS
+    return name.lower() in _EDITS.split()
 
 
 def reads(name: str) -> bool:
-    return name.lower() in _READS
+    """Whether a tool of this name reads files."""
+    return name.lower() in _READS.split()
 
 
 def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,23 +1,20 @@
 """Receipts: which memories an agent's session was given, at which tips of the notes refs and at
 which HEAD.
 
-Hooks only append to the session's file (`session`); the worker makes one
-record of op `receipt` for each part of a session that ended, or was idle for
-a day (Codex tells no end, and a client may crash), all in one commit of the
-private notes. It also says which of them were used (`usage`, `usage_records`); `confidence`
-says what follows. `docs/format.md` has the fields: short names of memories
-(`core/short`), object ids, times and counts, no text of a memory, a prompt or
-a path. A receipt is no memory.
+Hooks only append to the session's file (`session`); the worker makes one record of op `receipt` for
+each part of a session that ended, or was idle for a day (Codex tells no end, and a client may
+crash), all in one commit of the private notes. It also says which of them were used (`usage`,
+`usage_records`); `confidence` says what follows. `docs/format.md` has the fields: short names of
+memories (`core/short`), object ids, times and counts, no text of a memory, a prompt or a path. A
+receipt is no memory.
 
-Promise: nothing is written twice. A part is named by its session and its
-first line, so a worker that was killed before it marked the file names it
-again as it did, and of records with one name the fullest counts. A session
-that is resumed after its end gets another receipt, for what was new then, and
-none where nothing was.
+Promise: nothing is written twice. A part is named by its session and its first line, so a worker
+that was killed before it marked the file names it again as it did, and of records with one name the
+fullest counts. A session that is resumed after its end gets another receipt, for what was new then,
+and none where nothing was.
 
-What cannot be known: a session that was forked, or resumed under a new id,
-has its predecessor's memories before it; its receipts name only what it was
-given itself.
+What cannot be known: a session that was forked, or resumed under a new id, has its predecessor's
+memories before it; its receipts name only what it was given itself.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core import confidence, record, short
@@ -33,12 +31,13 @@ from ..core.errors import MemError
 from ..engine import usage_store
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
-from ..feedback import usage, usage_records
+from ..feedback import usage, usage_records, usage_stats
 from ..store import Store
 from . import session
 from .session import Entry
 
 IDLE = 24 * 3600  # seconds without a line after which a session counts as ended
+LATE = 3600  # seconds after which a worker should have written a receipt
 _UUID = frozenset("0123456789abcdefABCDEF-")
 
 
@@ -53,7 +52,7 @@ def tend(store: Store, now: float | None = None) -> int:
     made: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
     for path, parts in due(store.repo.mem_dir, now):
-        made.update({receipt["id"]: receipt for receipt in _drafts(store, path, parts) if receipt})
+        made.update({draft["id"]: draft for draft in _drafts(store, path, parts) if draft})
         covered.append((path, parts[-1][-1]))
     if made:
         known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})
@@ -76,8 +75,6 @@ def due(mem_dir: str, now: float) -> list[tuple[str, list[list[Entry]]]]:
     """
     found = []
     for path, last in session.files(mem_dir):
-        if session.settled(path):
-            continue
         parts = _parts(session.pending(path))
         if parts and now - last <= IDLE and parts[-1][-1][0] != "end":
             parts.pop()
@@ -116,7 +113,7 @@ def _shown(entries: list[Entry]) -> list[list[str]]:
 
 
 def _ids(entries: list[Entry]) -> set[str]:
-    return {v for values in _shown(entries) for v in values if _is_id(v)}
+    return {v for values in _shown(entries) for v in values if confidence.is_id(v)}
 
 
 def _words(values: list[str], name: str) -> list[str]:
@@ -130,7 +127,7 @@ def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     for values in _shown(entries):
         route = next(iter(_words(values, "route")), "")
         route = route if route in session.ROUTES else "prompt"
-        out.setdefault(route, {}).update(dict.fromkeys(v for v in values if _is_id(v)))
+        out.setdefault(route, {}).update(dict.fromkeys(filter(confidence.is_id, values)))
     return out
 
 
@@ -203,10 +200,6 @@ def _use(
     return sum(1 for ids in cited if ids), use, unsure
 
 
-def _is_id(value: str) -> bool:
-    return len(value) == 32 and all(c in "0123456789abcdef" for c in value)
-
-
 def _word(value: str) -> str:
     """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no
     text.
@@ -245,7 +238,14 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
             found[parsed.id] = order, parsed.data
     out = [_public(data, "stored") for _, data in found.values()]
     _name(cache, out)
-    return sorted(out, key=_newest, reverse=True)
+    return _newest_first(out)
+
+
+def _newest_first(receipts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def order(one: dict[str, Any]) -> tuple[str, str, str]:
+        return one["ended"] or "~", one["started"], one["id"]
+
+    return sorted(receipts, key=order, reverse=True)
 
 
 def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
@@ -257,10 +257,6 @@ def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
         r["used"] = {full.get(id, id): n for id, n in r["used"].items()}
 
 
-def _newest(receipt: dict[str, Any]) -> tuple[str, str, str]:
-    return receipt["ended"] or "~", receipt["started"], receipt["id"]
-
-
 def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dict[str, Any]]:
     """Receipts and sessions without one yet, newest first: what `git mem receipts --json` prints.
 
@@ -269,7 +265,7 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
     now = time.time()
     found: dict[str, dict[str, Any]] = {}
     for path, last in session.files(store.repo.mem_dir):
-        parts = [] if session.settled(path) else _parts(session.pending(path))
+        parts = _parts(session.pending(path))
         for part, data in zip(parts, _drafts(store, path, parts), strict=True):
             if data:
                 over = part[-1][0] == "end" or now - last > IDLE
@@ -283,17 +279,13 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
     for receipt in store.with_cache(read)[0]:
         if found.get(receipt["id"], receipt)["ended"] == receipt["ended"]:
             found[receipt["id"]] = receipt
-    everything = sorted(found.values(), key=_newest, reverse=True)
+    everything = _newest_first(found.values())
     if prefix:
         key, start = session.key(prefix), prefix.strip().lower()
-        everything = [
-            r for r in everything if r["session"] == key or r["session"].startswith(start)
-        ]
+        everything = [r for r in everything if r["session"].startswith((key, start))]
         if not everything:
-            raise MemError(
-                f"no receipt of session '{prefix[:40]}'",
-                hint="`git mem receipts` lists the sessions",
-            )
+            hint = "`git mem receipts` lists the sessions"
+            raise MemError(f"no receipt of session '{prefix[:40]}'", hint=hint)
     return everything[:limit]
 
 
@@ -304,13 +296,10 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
         use = {str(k): v for k, v in used.items() if type(v) is int}
     else:
         use = {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0}
+    texts = {name: _text(data, name) for name in ("id", "session", "agent", "source", "started")}
     return {
-        "id": _text(data, "id"),
+        **texts,
         "state": state,
-        "session": _text(data, "session"),
-        "agent": _text(data, "agent"),
-        "source": _text(data, "source"),
-        "started": _text(data, "started"),
         "ended": _ended(data) or None,
         "end": _text(data, "end") or None,
         "head": _text(data, "head") or None,
@@ -340,3 +329,55 @@ def _dict(data: dict[str, Any], name: str) -> dict[Any, Any]:
 def _text(data: dict[str, Any], name: str) -> str:
     value = data.get(name)
     return record.clean(value) if isinstance(value, str) else ""
+
+
+# --- what they add up to, counted ----------------------------------------------
+
+
+def counts(cache: Cache) -> dict[str, Any]:
+    """Sessions with receipts, how often a memory was shown by which route, and how many of those
+    shown in a session had a file touched in it.
+    """
+    found = stored(cache)
+    routes: Counter[str] = Counter()
+    for receipt in found:
+        routes.update({route: len(ids) for route, ids in receipt["shown"].items()})
+    sessions = {r["session"] for r in found}
+    return {
+        "sessions": len(sessions),
+        "shown": dict(routes.most_common()),
+        "agents": dict(Counter(r["agent"] or "unknown" for r in found).most_common()),
+        "used": len({(r["session"], id) for r in found for id in r["used"]}),
+        "feedback": usage_stats.counts(cache, len(sessions)),
+    }
+
+
+def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]]:
+    """(level, text, hint, repair) lines for the doctor; none where no agent was ever here."""
+    now = time.time()
+    files = session.files(store.repo.mem_dir)
+    if not files:
+        return []
+    waiting = [(path, parts[-1][-1][1]) for path, parts in due(store.repo.mem_dir, now)]
+    started = {path for path, _ in files if session.pending(path)}
+    going = len(started - {path for path, _ in waiting})
+
+    def write() -> str:
+        return f"{_many(tend(store), 'receipt')} written"
+
+    text = f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet"
+    out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
+    if waiting:
+        text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
+        # A session without an end is due after IDLE.
+        ages = [now - when for _, when in waiting]
+        if any(age > LATE + IDLE * (age > IDLE) for age in ages):
+            hint = "the worker writes them; `git mem doctor --repair` does it now"
+            out.append(("warn", text, hint, write))
+        else:
+            out.append(("ok", text, "", write))
+    return out
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

@@ -1,8 +1,7 @@
 """Our section in a file of instructions (AGENTS.md, CLAUDE.md), between two markers.
 
-Promise: nothing outside of the markers is changed, but for the blank line that
-sets the section off. A file with one marker, or with two sections, is refused:
-somebody's text may stand between.
+Promise: nothing outside of the markers is changed, but for the blank line that sets the section
+off. A file with one marker, or with two sections, is refused: somebody's text may stand between.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """What each agent reads: its settings file, its names of events, the shape of an entry, the command
 in it. `protocol` has the other half, what a hook reads and prints.
 
-Promise: pure data and text; nothing is read or written here. Claude Code was
-run; the others are after their documentation (docs/agents.md says what that
-means). A command ends with status 0 and prints nothing where git mem is gone,
-in whatever shell the agent starts it: sh, bash, zsh or fish.
+Promise: pure data and text; nothing is read or written here. Claude Code was run; the others are
+after their documentation (docs/agents.md says what that means). A command ends with status 0 and
+prints nothing where git mem is gone, in whatever shell the agent starts it: sh, bash, zsh or fish.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import protocol
@@ -24,6 +24,7 @@ USER, PROJECT = "user", "project"
 FILES = "Read|Edit|MultiEdit|Write|NotebookEdit"
 
 
+@dataclass
 class Agent:
     """One agent and the file its hooks stand in.
 
@@ -33,25 +34,19 @@ class Agent:
     say `"version": 1`. `needs`: what the user has to do besides.
     """
 
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        entry: Callable[[str, str], dict[str, Any]],
-        events: Iterable[str],
-        project: str,
-        user: tuple[str, str, str] | None,
-        versioned: bool = False,
-        needs: str = "",
-    ) -> None:
-        self.name = name
-        self.title = title
-        self.entry = entry
-        self.events = {event: _seconds(event) for event in events}  # event: the agent's time limit
-        self.project = project
-        self.user = user
-        self.versioned = versioned
-        self.needs = needs
+    name: str
+    title: str
+    entry: Callable[[str, str], dict[str, Any]]
+    names: Sequence[str]  # of events
+    project: str
+    user: tuple[str, str, str] | None
+    versioned: bool = False
+    needs: str = ""
+
+    @property
+    def events(self) -> dict[str, int]:
+        """{name of an event: the agent's time limit in seconds}"""
+        return {event: _seconds(event) for event in self.names}
 
     def file(self, environ: Mapping[str, str], top: str, scope: str) -> str:
         """The settings file of a scope, "" where there is none."""
@@ -92,6 +87,10 @@ def _copilot(event: str, command: str) -> dict[str, Any]:
     return {"type": "command", "bash": command, "timeoutSec": _seconds(event)}
 
 
+_CODEX = "SessionStart UserPromptSubmit PostToolUse Stop SubagentStart SubagentStop"
+_GEMINI = "SessionStart BeforeAgent AfterTool AfterAgent PreCompress SessionEnd"
+_CURSOR = "sessionStart beforeSubmitPrompt afterFileEdit stop sessionEnd"
+_COPILOT = "sessionStart userPromptSubmitted postToolUse sessionEnd"
 _AGENTS = (
     Agent(
         "claude",
@@ -105,14 +104,7 @@ _AGENTS = (
         "codex",
         "Codex CLI",
         _handler,
-        (
-            "SessionStart",
-            "UserPromptSubmit",
-            "PostToolUse",
-            "Stop",
-            "SubagentStart",
-            "SubagentStop",
-        ),
+        _CODEX.split(),
         ".codex/hooks.json",
         ("CODEX_HOME", ".codex", "hooks.json"),
         needs="Codex asks you to review and trust new hooks before it runs them",
@@ -121,7 +113,7 @@ _AGENTS = (
         "gemini",
         "Gemini CLI",
         _gemini,
-        ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"),
+        _GEMINI.split(),
         ".gemini/settings.json",
         ("", ".gemini", "settings.json"),
     ),
@@ -129,7 +121,7 @@ _AGENTS = (
         "cursor",
         "Cursor",
         _cursor,
-        ("sessionStart", "beforeSubmitPrompt", "afterFileEdit", "stop", "sessionEnd"),
+        _CURSOR.split(),
         ".cursor/hooks.json",
         ("", ".cursor", "hooks.json"),
         versioned=True,
@@ -138,7 +130,7 @@ _AGENTS = (
         "copilot",
         "Copilot CLI",
         _copilot,
-        ("sessionStart", "userPromptSubmitted", "postToolUse", "sessionEnd"),
+        _COPILOT.split(),
         ".github/hooks/git-mem.json",
         None,
         versioned=True,
@@ -152,11 +144,10 @@ TARGETS = ("git", *AGENTS, *SECTIONS)
 def command(agent: str, event: str, python: str = "", package: str = "") -> str:
     """The command of an entry.
 
-    By name it is the same on every machine and in every settings file, and the
-    client runs equal commands once. With `python` and `package` it starts this
-    installation. PYTHONPATH is emptied: Python would run a `sitecustomize.py` of
-    the working tree before any line of ours. Not `exec`, which costs as much: fish
-    would not empty it, and a program that fails would have the last word.
+    By name it is the same on every machine and in every settings file, and the client runs equal
+    commands once. With `python` and `package` it starts this installation. PYTHONPATH is emptied:
+    Python would run a `sitecustomize.py` of the working tree before any line of ours. Not `exec`,
+    which costs as much: fish would not empty it, and a program that fails would have the last word.
     """
     words = f"hook {event} --agent {agent}"
     if python:
@@ -192,12 +183,9 @@ def entries(hooks: Any) -> list[tuple[tuple[str | int, ...], str, str]]:
                 found.append(((event, i), event, own))
             handlers = group.get("hooks")
             handlers = handlers if isinstance(handlers, list) else []
-            mine = [
-                j for j, h in enumerate(handlers) if isinstance(h, dict) and ours(h.get("command"))
-            ]
             whole = len(handlers) == 1 and set(group) <= {"hooks", "matcher", "sequential"}
-            found += [
-                ((event, i) if whole else (event, i, "hooks", j), event, handlers[j]["command"])
-                for j in mine
-            ]
+            for j, handler in enumerate(handlers):
+                if isinstance(handler, dict) and ours(handler.get("command")):
+                    path = (event, i) if whole else (event, i, "hooks", j)
+                    found.append((path, event, handler["command"]))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import doctor, render, setup
-from ..agents import audit
+from ..agents import receipts
 from ..anchors import anchor_state_update
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
@@ -185,7 +185,7 @@ def stats_command(*, as_json: Json) -> int:
     """
     with opened() as store:
         numbers = store.with_cache(
-            lambda cache: {**listing.counts(store, cache), **audit.counts(cache)}
+            lambda cache: {**listing.counts(store, cache), **receipts.counts(cache)}
         )[0]
         if as_json:
             write_json(numbers)

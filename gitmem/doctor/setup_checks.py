@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from .. import __version__, setup
-from ..agents import audit, failures, installed, targets
+from ..agents import failures, installed, receipts, targets
 from ..capture import commitlog
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
@@ -52,7 +52,7 @@ def remarks(store: Store) -> Iterator[Finding]:
         yield Finding(WARN, text, hint)
     for good, text, hint in trust.remarks(store.settings, store.home):
         yield Finding(OK if good else WARN, text, hint)
-    for remark in audit.remarks(store):
+    for remark in receipts.remarks(store):
         yield Finding(*remark)
 
 
