@@ -1,11 +1,9 @@
-"""What git's configuration says, kept in `mem/settings-*.json`, so that a hook needs no git to know
-it.
+"""What git's configuration says, kept in `mem/settings-*.json`, so that a hook needs no git for it.
 
 Promise: what `load` gives is what `git config` would say now, or None. Kept with it are the stamps
 of all files that it came from or would come from if they were there (also the targets of
 `include`), and HEAD where an `includeIf.onbranch` looks at it; whatever cannot be stamped is not
-kept. A day later git is asked again in any case. Only settings that git mem looks at are in the
-file; it has mode 0600.
+kept. A day later git is asked again. Only settings that git mem looks at are in the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What git mem added to the repository's configuration file, so that it can be taken back; and
-files written whole or not at all.
+"""What git mem added to the repository's configuration file, to be taken back; and files written
+whole or not at all.
 
 Promise: `undo` restores the file byte for byte if nobody has changed it since; otherwise it takes
-away our own entries and nothing else. The list of what was added lies beside the cache directory,
-which may be deleted; where it is gone all the same, the callers know what they would have added.
+away our own entries alone. The list of what was added lies beside `mem/`, which may be deleted.
 """
 
 from __future__ import annotations

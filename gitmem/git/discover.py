@@ -1,14 +1,13 @@
-"""Finds the repository of a hook, with HEAD, the notes refs and the settings, without starting git.
+"""Finds the repository of a hook, with HEAD, notes refs and settings, without starting git.
 
 Promise: `look` gives git's answer, from the files that git reads, or raises Unsure; it starts no
 process and writes nothing. `ask` asks git. `find` looks, and asks git where files do not tell.
 `None` means that git would find no repository here, or would refuse this one (`safe.directory`), or
-that it is a bare repository that nobody named: a commit can bring such a directory, and its
-configuration could name programs (see `repository`). git alone decides what is a bare repository.
+that it is a bare repository that nobody named (see `repository`).
 
 Files do not tell: variables that change git's search, reftable, unknown extensions, another owner,
-another file system, settings that changed since git was asked for them (`config_cache`). The
-environment (`GIT_MEM_*`) overrides settings at every look.
+another file system, what may be a bare repository, settings that changed since git was asked for
+them (`config_cache`). The environment (`GIT_MEM_*`) overrides settings at every look.
 """
 
 from __future__ import annotations

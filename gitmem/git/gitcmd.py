@@ -1,11 +1,8 @@
 """Plumbing through the `git` executable: the one place that starts git.
 
 Promise: every repository git itself can open works (SHA-1, SHA-256, files, reftable, worktrees,
-bare), because git does the reading and writing. A failed call raises `GitFailed` with git's own
-words. Nothing here touches the working tree or the index.
-
-Cost: about 1.5 ms a process; `Objects` keeps one `cat-file --batch` open and answers in about 30
-microseconds an object.
+bare), because git reads and writes. A failed call raises `GitFailed` with git's own words. Nothing
+here touches the working tree or the index. A process costs about 1.5 ms.
 """
 
 from __future__ import annotations
@@ -155,14 +152,8 @@ class Git:
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
 
     @property
-    def partial(self) -> bool:
-        """Whether this is a partial clone: what is not here, git asks of its remote."""
-        keys = r"^(extensions\.partialclone|remote\..*\.promisor)$"
-        return bool(self.text("config", "--get-regexp", keys, ok=(0, 1)))
-
-    @property
     def promised(self) -> bool:
-        """The same without a process, by files: whether a pack came from such a remote."""
+        """Whether this is a partial clone, by its packs: what is not here, git asks of a remote."""
         packs = os.path.join(self.common_dir, "objects", "pack")
         try:
             return any(name.endswith(".promisor") for name in os.listdir(packs))

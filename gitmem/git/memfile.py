@@ -1,16 +1,15 @@
 """Files in `<git-common-dir>/mem/`: how they are opened, and who may read them.
 
-What stands there may have been planted, by an unpacked archive or by others who could write to the
-directory. A link would have us truncate what it leads to, a named pipe would have us wait for ever.
+What stands there may have been planted. A link would have us truncate what it leads to, a named
+pipe would have us wait for ever.
 
 Promise: `opened` gives a regular file of ours, with one name and mode 0600, or raises OSError.
 Where a writer finds anything else, it removes that name, never what the name leads to, and makes
-the file anew. A file of the user's that has another name, as `cp -al` gives it, is replaced by a
-copy: what waits in the spool stands nowhere else. `mem/` itself must be a directory of ours and no
-link. Else nothing in it is used, answers come without a cache, and `git mem doctor` says why.
+the file anew; a file of the user's that has another name (`cp -al`) is replaced by a copy. `mem/`
+itself must be a directory of ours and no link, else nothing in it is used.
 
-Ours: of the user, or of the owner of the directory above (root in a container works in the clone of
-a user). Imports only `os`: every prompt waits for it.
+Ours: of the user, or of the owner of the directory above (root in a container works in the clone
+of a user). Imports only `os`: every prompt waits for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Objects of a repository through one open `git cat-file --batch`, some 30 microseconds each.
 
-Promises. A damaged object, or one that a partial clone cannot fetch, counts as
-missing and stops nobody. An object longer than its caller wants is never
-read: the header that comes before it has its size.
+Promise: a damaged object, or one that a partial clone cannot fetch, counts as missing and stops
+nobody. An object longer than its caller wants is never read: the header before it has its size.
 """
 
 from __future__ import annotations
@@ -47,9 +46,8 @@ class Objects:
         self._args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", mode]
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
-        # In a partial clone where one did: whether an id is here, so that no other ends git.
+        # In a partial clone where one did: whether an id is here, so that it does not end git.
         self._here: dict[str, bool] | None = None
-        self._trees: dict[str, str] = {}  # {commit: its tree}
         self._start()
 
     def _start(self) -> None:
@@ -101,43 +99,24 @@ class Objects:
             if names and not stopped and names[0] != again:
                 again = names[0]
             elif names and not stopped:
-                self._ended += 1
+                if self._here is None and self._git.promised:
+                    self._here = {}
+                self._ended += self._here is None
                 if self._ended > _ENDED:
                     hint = "`git fsck` shows whether the repository is damaged"
                     raise GitFailed("git cat-file ended early", hint)
                 answers.append(None)
                 names = names[1:]
-                if self._here is None and self._git.partial:
-                    self._here = {}
             yield from answers
 
     def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
-        """The names, with one that nothing has for those that need an object not here."""
+        """The names, with one that nothing has for those of objects that are not here."""
         roots = {name: name.partition(":")[0].partition("^")[0] for name in names}
-        roots = {name: id for name, id in roots.items() if len(id) >= 40 and _HEX.issuperset(id)}
-        self._look(roots.values(), here)
-        # Their trees: git ends where it has to look into one that is not here.
-        commits = {id for name, id in roots.items() if name != id and here[id]}
-        if commits := commits.difference(self._trees):
-            stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
-            log = ("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin")
-            rows = self._git.run(*log, stdin=stdin, ok=(0, 128), env=NO_FETCH).decode().split()
-            self._trees.update(dict.fromkeys(commits, ""))
-            self._trees.update(zip(rows[::2], rows[1::2], strict=True))
-        self._look(filter(None, (self._trees.get(id) for id in roots.values())), here)
-        out = []
-        for name in names:
-            inside = ":" in name or name.endswith("^{tree}")
-            root = roots.get(name, "")
-            needed = [root, self._trees.get(root, "") if inside else ""]
-            out.append(name if all(here[id] for id in needed if id) else _NOTHING)
-        return out
-
-    def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
-        """Adds to `here` whether each id is here; what was not may have come since."""
-        asked = {id for id in ids if not here.get(id)}
+        ids = {id for id in roots.values() if len(id) >= 40 and _HEX.issuperset(id)}
+        asked = {id for id in ids if not here.get(id)}  # what was not here may have come since
         found = self._git.here(asked)
         here.update((id, id in found) for id in asked)
+        return [name if here.get(roots[name], True) else _NOTHING for name in names]
 
     def _round(
         self, names: list[str], most: int

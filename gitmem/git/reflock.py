@@ -1,14 +1,13 @@
 """Moves refs through git, and clears the lock files that a killed writer leaves.
 
-git takes `<ref>.lock`, writes the new commit into it and renames it. A kill between two of these
-steps leaves the lock, which refuses every later write and does not say whose it was.
+git takes `<ref>.lock`, writes the new commit into it and renames it. A kill in between leaves the
+lock, which refuses every later write and does not say whose it was.
 
 The rule: a lock goes when it has stood unchanged for STALE seconds and is empty or holds a commit
-of ours; git holds one for milliseconds. A commit is ours if git mem made it, if only a part of
-its id was written, or if it is not here: a dead writer made it and `gc` took it since. Any
-other lock stays, and the error names it. The same age alone decides about the locks with other
-content: of the ref's reflog, of `packed-refs` (and `packed-refs.new` beside it, which git leaves
-too) and of a reftable. A writer that was only stopped loses its lock, and its move then fails.
+of ours; git holds one for milliseconds. A commit is ours if git mem made it, if only a part of its
+id was written, or if it is not here: `gc` took it since. Any other lock stays, and the error names
+it. The age alone decides about the locks of the ref's reflog, of `packed-refs` (and
+`packed-refs.new`) and of a reftable. A writer that was only stopped fails then.
 """
 
 from __future__ import annotations

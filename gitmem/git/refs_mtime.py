@@ -2,11 +2,10 @@
 
 Git renames a file into its place for each ref it writes, so the time of that directory moves, of
 `packed-refs` and of a reftable their own. The worker notes these times (`stamp`), and whoever
-answers compares them (`same`): one `stat` for each directory, 20 to 40 µs in all, however many refs
-there are.
+answers compares them (`same`): one `stat` for each directory, 20 to 40 µs in all.
 
 Promise: what git wrote after `stamp` is seen, on file systems whose times are finer than 20 ms. A
-difference may mean nothing, as after `git pack-refs`. Standard library only: every prompt asks.
+difference may mean nothing, as after `git pack-refs`. Imports only what every prompt may load.
 """
 
 from __future__ import annotations

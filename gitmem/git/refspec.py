@@ -1,7 +1,5 @@
-"""Which configured fetches write over refs of ours, or delete them.
-
-Promise: the answer of git's own rules for refspecs: a `+` forces, pruning deletes what the remote
-lacks, a refspec that begins with `^` takes refs of the remote out. Nothing is changed.
+"""Which configured fetches write over refs of ours, or delete them, by git's own rules: a `+`
+forces, pruning deletes what the remote lacks, a `^` takes refs of the remote out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""One remote of the project: what it holds of the team's memories, taken in and given away through
-`git`.
+"""One remote of the project: what it has of the team's memories, taken in and given away by git.
 
-Promise: the user's own credentials and transport work, because git does the talking. A fetch writes
-the tracking copy `refs/notes/remotes/NAME/<ref>/team` and nothing else; a push sends the one ref it
-is told to, and never more than git's own checks let through.
+Promise: the user's own credentials and transport work. A fetch writes the tracking copy
+`refs/notes/remotes/NAME/<ref>/team` and nothing else; a push sends the one ref it is told to, and
+never more than git's own checks let through.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..core.errors import GitFailed, MemError
 from . import reflock
@@ -33,14 +33,13 @@ _ASIDE = "refs/git-mem/peek"
 _QUIET = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # no one asked for a gc
 
 
-class Pushed:
+class Pushed(NamedTuple):
     """A push went through (`ok`), or somebody else's did (`faster`), or why not, in git's words."""
 
-    def __init__(self, ok: bool, faster: bool = False, reason: str = "", branch: str = "") -> None:
-        self.ok = ok
-        self.faster = faster
-        self.reason = reason
-        self.branch = branch  # why the branch that was to go along did not
+    ok: bool
+    faster: bool = False
+    reason: str = ""
+    branch: str = ""  # why the branch that was to go along did not
 
 
 class Remote:

@@ -1,12 +1,12 @@
 """Where things are: the repository around a directory, its notes refs, its cache directory.
 
-Promise: git itself decides what a repository is (so `GIT_DIR`, linked worktrees, submodules, bare
-repositories and `safe.directory` behave as for every git command), in one call. Nothing is created.
+Promise: git itself decides what a repository is (`GIT_DIR`, linked worktrees, submodules, bare
+repositories, `safe.directory`), in one call. Nothing is created.
 
 One exception: a commit can hold a directory that git takes for a bare repository, with a
-configuration that names programs. Git finds such a repository from inside only. Hooks never take a
-bare repository that git found so, the command line refuses one that lies in a working tree, and
-neither runs a program that it names (`Repo.own`). GIT_DIR names any repository.
+configuration that names programs. Git finds such a one from inside only. Hooks never take a bare
+repository that was found so, the command line refuses one that lies in a working tree, and neither
+runs a program that it names (`Repo.own`). GIT_DIR names any repository.
 """
 
 from __future__ import annotations

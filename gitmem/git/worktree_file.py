@@ -1,8 +1,8 @@
 """Reads files of the working tree: whoever can open a pull request may have written them.
 
-Promise: what is read is a regular file of bounded size, and its real place lies below the
-real top of the working tree, in no `.git`. A file that is a link is not followed; a pipe or
-a device is not waited for. Directories above it may be links, as long as they stay inside.
+Promise: what is read is a regular file of bounded size, whose real place is below the real top of
+the working tree, in no `.git`. A link is not followed, a pipe or a device is not waited for.
+Directories above it may be links that stay inside.
 """
 
 from __future__ import annotations
