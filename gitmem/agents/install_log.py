@@ -108,9 +108,7 @@ class Ledger:
                         }
                         self._save()
                     os.makedirs(os.path.dirname(real), exist_ok=True)
-                    config_journal.replace(
-                        real, _encode(wanted.text), 0o666 & ~config_journal.umask()
-                    )
+                    config_journal.replace(real, _encode(wanted.text), 0o666)
             except OSError as e:
                 _tidy(fresh)
                 self._drop(real, note)

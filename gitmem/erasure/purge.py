@@ -64,14 +64,12 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     return report
 
 
-def scrub(
-    store: Store, sure: bool = False, progress: Callable[[int], None] = lambda n: None
-) -> Report | None:
+def scrub(store: Store, sure: bool = False) -> Report | None:
     """Removes what tombstones name; None if nothing is here. `sure`: it was, so search."""
     purges = tombstones.purges(store)
     if not purges or (not sure and tombstones.settled(store, Tombstones(purges))):
         return None
-    return _carry_through(store, Target(""), False, progress)[0]
+    return _carry_through(store, Target(""), False, lambda n: None)[0]
 
 
 def tombstone(target: Target, author: str) -> dict[str, Any]:

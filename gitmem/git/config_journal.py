@@ -88,17 +88,17 @@ def _state(repo: Repo) -> str:
 
 
 def replace(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Makes a file the old or the new one, whole. `mode` is that of a file not there yet."""
+    """Makes a file the old or the new one, whole. `mode`: of one not there yet, less the umask."""
     real = os.path.realpath(path)
-    if os.path.exists(real):
-        mode = os.stat(real).st_mode & 0o7777
     temporary = f"{real}.git-mem-{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        with open(temporary, "wb") as f:
+        with open(os.open(temporary, flags, mode), "wb") as f:
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
-        os.chmod(temporary, mode)
+        if os.path.exists(real):
+            os.chmod(temporary, os.stat(real).st_mode & 0o7777)
         os.replace(temporary, real)
     except OSError:
         if os.path.exists(temporary):
@@ -107,17 +107,11 @@ def replace(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def write(path: str, content: bytes, mode: int = 0o666) -> bool:
-    """Writes a file where it differs; whether it did. `mode` of a new one, less the umask."""
+    """Writes a file where it differs, as `replace` does; whether it did."""
     if read(path) == content:
         return False
-    replace(path, content, mode & ~umask())
+    replace(path, content, mode)
     return True
-
-
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read(path: str) -> bytes:

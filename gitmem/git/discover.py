@@ -193,15 +193,11 @@ def _git_dir(path: str) -> tuple[str, str, bool] | None:
     """(git directory, common directory, whether they differ); None for no git directory."""
     path = os.path.realpath(path)
     file = os.path.join(path, "HEAD")
-    try:
-        head = text_of(file)
-    except FileNotFoundError:
-        if os.path.islink(file):
-            raise Unsure("an odd HEAD") from None
+    if not os.path.lexists(file):
         return None
-    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so:
-    # what it leads to holds an id.
-    if not head.startswith("ref: refs/") and (not is_id(head.strip(), 0) or os.path.islink(file)):
+    head = text_of(file)
+    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so.
+    if os.path.islink(file) or not (head.startswith("ref: refs/") or is_id(head.strip(), 0)):
         raise Unsure("an odd HEAD")
     named = text_of(os.path.join(path, "commondir"), missing="").rstrip("\r\n")
     common = os.path.realpath(os.path.join(path, named))

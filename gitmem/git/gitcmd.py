@@ -30,7 +30,6 @@ _FOREIGN = (
 )
 _PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
-_AT_ONCE = 500  # ids on one command line
 
 
 def clean_env() -> dict[str, str]:
@@ -185,14 +184,6 @@ class Git:
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
         return [found[0] if found else "" for found in self.names.get_many(names)]
-
-    def here(self, ids: Iterable[str]) -> set[str]:
-        """Those of these full object ids that are in this repository; nothing is fetched."""
-        asked = [f"--disambiguate={id}" for id in sorted(ids)]
-        found: set[str] = set()
-        for i in range(0, len(asked), _AT_ONCE):
-            found.update(self.text("rev-parse", *asked[i : i + _AT_ONCE]).split())
-        return found
 
     def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """The object id of what lies under each (revision, name), "" for nothing. "." is the top;

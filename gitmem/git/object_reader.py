@@ -113,9 +113,10 @@ class Objects:
         """The names, with one that nothing has for those of objects that are not here."""
         roots = {name: name.partition(":")[0].partition("^")[0] for name in names}
         ids = {id for id in roots.values() if len(id) >= 40 and _HEX.issuperset(id)}
-        asked = {id for id in ids if not here.get(id)}  # what was not here may have come since
-        found = self._git.here(asked)
-        here.update((id, id in found) for id in asked)
+        # What was not here may have come since. This lists ids and fetches nothing.
+        if unsure := {id for id in ids if not here.get(id)}:
+            found = self._git.text("rev-parse", *(f"--disambiguate={id}" for id in unsure)).split()
+            here.update((id, id in found) for id in unsure)
         return [name if here.get(roots[name], True) else _NOTHING for name in names]
 
     def _round(

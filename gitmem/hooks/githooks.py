@@ -98,14 +98,14 @@ def _install(store: Store, pre_push: bool) -> list[str]:
     else:
         done = hooklines.take_out(hooks)
         forwarded = [_place(store, n, "forward.sh", names) for n in _to_forward(repo, former)]
-        config = os.path.join(ours, "config")
+        include = os.path.join(ours, "config")
         content = f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n"
-        config_journal.write(config, content.encode())
-        if config_journal.lacks(repo, "include.path", config):
+        config_journal.write(include, content.encode())
+        if config_journal.lacks(repo, "include.path", include):
             config_journal.undo(repo, {"git"}, [])  # of a repository that was moved since
-            config_journal.add(repo, "git", [("include.path", config)])
+            config_journal.add(repo, "git", [("include.path", include)])
             way = f"(sends git there, and from there to the hooks in '{former}')"
-            done.append(f"include.path = {config}  {way}")
+            done.append(f"include.path = {include}  {way}")
         else:
             renewed = renewed or any(forwarded)
         _point(ours, former)  # last: it is to be newer than the configuration
@@ -235,8 +235,7 @@ def _at(repo: Repo, former: str) -> str:
 
 def _point(ours: str, former: str) -> None:
     """Notes where forwarded hooks are. Written each time: its age tells when that was known."""
-    mode = 0o666 & ~config_journal.umask()
-    config_journal.replace(os.path.join(ours, "former"), os.fsencode(former) + b"\n", mode)
+    config_journal.replace(os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666)
 
 
 def _to_forward(repo: Repo, former: str) -> list[str]:
@@ -260,7 +259,7 @@ def _stop_forwarding(repo: Repo) -> list[str]:
 
 
 def _is_forwarder(path: str) -> bool:
-    return os.path.isfile(path) and _STANDS_IN in config_journal.read(path)
+    return _STANDS_IN in config_journal.read(path)
 
 
 def _events_of(ours: str) -> list[str]:
