@@ -145,17 +145,13 @@ def coming_back(
     versions = [bytes.fromhex(v) for v in covered if is_hex(v) and len(v) % 2 == 0]
 
     def read(cache: Cache) -> list[Found]:
-        ids: set[str] = set()
-        for version in versions:
-            sql = "SELECT CAST(memory AS TEXT) FROM line WHERE version = ?"
-            ids.update(id for (id,) in cache.db.execute(sql, (version,)))
-        active = f"SELECT 1 FROM memory WHERE id = ? AND status = {ACTIVE}"
-        asked = [
-            id
-            for id in sorted(ids - gone)
-            if bool(cache.db.execute(active, (id,)).fetchone()) != hidden
-        ]
-        found = [memories.load(cache, id, doomed) for id in asked]
+        sql = (
+            "SELECT m.id, m.status FROM line l JOIN memory m ON m.id = CAST(l.memory AS TEXT)"
+            " WHERE l.version = ?"
+        )
+        rows = {row for version in versions for row in cache.db.execute(sql, (version,))}
+        asked = sorted({id for id, status in rows if (status != ACTIVE) == hidden})
+        found = [memories.load(cache, id, doomed) for id in asked if id not in gone]
         found = [f for f in found if f.memory.status == fold.ACTIVE]
         return [f for f in found if hidden or all(v.version in covered for v in f.memory.versions)]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..core.errors import GitFailed, MemError
-from .object_reader import LARGEST, REQUESTS, Objects
+from .object_reader import LARGEST, REQUESTS, Found, Objects
 from .object_reader import NO_FETCH as NO_FETCH
 
 try:
@@ -241,7 +241,7 @@ def _wide(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
     return process
 
 
-def _rows(found: tuple[str, str, bytes] | None) -> dict[bytes, str]:
+def _rows(found: Found | None) -> dict[bytes, str]:
     """{name: object id} of a tree that was read, its own as "."; empty for anything else."""
     if found is None or found[1] != "tree":
         return {}

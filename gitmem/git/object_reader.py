@@ -29,6 +29,8 @@ _ENDED = 32  # objects that may end `git cat-file` before we give up
 _HEX = frozenset("0123456789abcdef")
 _NOTHING = "no such object"
 
+Found = tuple[str, str, bytes]  # (object id, type, content)
+
 
 class TooLarge(bytes):
     """The content of an object that was not read: empty, and it knows how long the object is."""
@@ -54,14 +56,12 @@ class Objects:
         pipes = {"stdin": -1, "stdout": -1, "stderr": -3}
         self._process = self._git.start(self._args, self._env, **pipes)
 
-    def get(self, name: str, most: int = 0) -> tuple[str, str, bytes] | None:
+    def get(self, name: str, most: int = 0) -> Found | None:
         """(object id, type, content) of a revision expression; None where there is no such
         object."""
         return next(iter(self.get_many([name], most)))
 
-    def get_many(
-        self, names: Iterable[str], most: int = 0
-    ) -> Iterator[tuple[str, str, bytes] | None]:
+    def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[Found | None]:
         """The same for many names, in order; requests go out in blocks so that no pipe fills up.
 
         `most`: bytes of the longest content that is read, if not 0; of others it is `TooLarge`.
@@ -77,7 +77,7 @@ class Objects:
                 block, size = [], 0
         yield from self._ask(block, most)
 
-    def _ask(self, names: list[str], most: int) -> Iterator[tuple[str, str, bytes] | None]:
+    def _ask(self, names: list[str], most: int) -> Iterator[Found | None]:
         """The answers of one block, in parts that are read whole: whoever takes them may ask for
         other objects meanwhile.
 
@@ -119,12 +119,9 @@ class Objects:
             here.update((id, id in found) for id in unsure)
         return [name if here.get(roots[name], True) else _NOTHING for name in names]
 
-    def _round(
-        self, names: list[str], most: int
-    ) -> tuple[list[tuple[str, str, bytes] | None], bool]:
-        """(the answers for names up to one that ends git, or after which we do; whether it was
-        us)."""
-        answers: list[tuple[str, str, bytes] | None] = []
+    def _round(self, names: list[str], most: int) -> tuple[list[Found | None], bool]:
+        """(the answers up to a name that ends git, or after which we do; whether it was us)."""
+        answers: list[Found | None] = []
         together = 0
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
