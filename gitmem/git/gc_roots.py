@@ -93,15 +93,13 @@ def unfinished(git: Git) -> Iterator[Root]:
     """Commits of unfinished merges, cherry-picks and rebases."""
     for prefix, directory in git_dirs(git):
         for name in sorted(os.listdir(directory)):
-            if name not in _NO_ROOTS and (
-                name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())
-            ):
-                with (
-                    contextlib.suppress(OSError),
-                    open(os.path.join(directory, name), encoding="ascii", errors="replace") as f,
-                ):
-                    for row in f:
-                        yield prefix + name, row.split()[0] if row.split() else ""
+            kept = name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())
+            if not kept or name in _NO_ROOTS:
+                continue
+            path = os.path.join(directory, name)
+            with contextlib.suppress(OSError), open(path, "rb") as f:
+                rows = f.read().decode("ascii", "replace").splitlines()
+                yield from ((prefix + name, row.split()[0]) for row in rows if row.strip())
 
 
 def indexed(git: Git) -> Iterator[Root]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOWHERE = os.path.join(os.devnull, "mem")  # nothing is found or made below it
 _WRITES = os.O_WRONLY | os.O_RDWR
-_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 _KIND, _FILE, _DIRECTORY, _LINK = 0o170000, 0o100000, 0o040000, 0o120000  # `stat` is an import
 _OTHERS = 0o077
 MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
@@ -55,7 +55,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> int:
     if flags & _WRITES:
         _close_to_others(above, os.lstat(above))
         clear(path)
-    fd = os.open(path, flags & ~os.O_TRUNC | _SAFE, 0o600)
+    fd = os.open(path, flags & ~os.O_TRUNC | SAFE, 0o600)
     try:
         found = os.fstat(fd)
         if why := _unfit(path, found, _FILE):
@@ -115,12 +115,12 @@ def _part(path: str, found: os.stat_result) -> None:
     if not mine or cache or found.st_size > MOST:
         os.unlink(path)
         return
-    fd = os.open(path, os.O_RDONLY | _SAFE)
+    fd = os.open(path, os.O_RDONLY | SAFE)
     with open(fd, "rb") as f:
         if os.fstat(fd).st_ino != found.st_ino:
             return  # somebody did so meanwhile
         content = f.read(MOST)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o600), "wb") as f:
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600), "wb") as f:
         f.write(content)
     os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
     os.replace(new, path)
