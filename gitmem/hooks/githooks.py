@@ -259,7 +259,7 @@ def _stop_forwarding(repo: Repo) -> list[str]:
 
 
 def _is_forwarder(path: str) -> bool:
-    return _STANDS_IN in config_journal.read(path)
+    return os.path.isfile(path) and _STANDS_IN in config_journal.read(path)
 
 
 def _events_of(ours: str) -> list[str]:

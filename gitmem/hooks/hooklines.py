@@ -66,7 +66,8 @@ def take_out(hooks: str) -> list[str]:
     done = []
     for name in sorted(os.listdir(hooks)) if os.path.isdir(hooks) else []:
         path = os.path.join(hooks, name)
-        if not os.path.islink(path) and _OURS.search(config_journal.read(path)):
+        plain = os.path.isfile(path) and not os.path.islink(path)
+        if plain and _OURS.search(config_journal.read(path)):
             gone = _without(path)
             done.append(f"removed '{path}'" if gone else f"took our lines out of '{path}'")
     return done
