@@ -220,7 +220,7 @@ class Store:
             self._told = True
             why = (
                 "this is a partial clone, and its remote does not give them"
-                if self.repo.git.promised
+                if self.repo.git.partial
                 else "`git fsck` names what is missing"
             )
             self.warn(

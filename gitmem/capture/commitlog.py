@@ -191,7 +191,7 @@ def read(
     try:
         raw = git.run(*words, "--name-only", "--no-renames", *which, env=NO_FETCH)
     except GitFailed:
-        if not git.promised:
+        if not git.partial:
             raise
         raw = git.run(*words, *which, env=NO_FETCH)
     parts = raw.decode("utf-8", "replace").split(mark)

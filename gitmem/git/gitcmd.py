@@ -151,8 +151,14 @@ class Git:
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
 
     @property
+    def partial(self) -> bool:
+        """Whether this is a partial clone: what is not here, git asks of its remote."""
+        keys = r"^(extensions\.partialclone|remote\..*\.promisor)$"
+        return bool(self.text("config", "--get-regexp", keys, ok=(0, 1)))
+
+    @property
     def promised(self) -> bool:
-        """Whether this is a partial clone, by its packs: what is not here, git asks of a remote."""
+        """The same without a process, by files: whether a pack came from such a remote."""
         packs = os.path.join(self.common_dir, "objects", "pack")
         try:
             return any(name.endswith(".promisor") for name in os.listdir(packs))

@@ -99,7 +99,7 @@ class Objects:
             if names and not stopped and names[0] != again:
                 again = names[0]
             elif names and not stopped:
-                if self._here is None and self._git.promised:
+                if self._here is None and self._git.partial:
                     self._here = {}
                 self._ended += self._here is None
                 if self._ended > _ENDED:

@@ -50,7 +50,7 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     backup = git.text("rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128))
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
     held = held if held.strip("0") else ""
-    elsewhere = git.promised or (
+    elsewhere = git.partial or (
         not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))
     )
     if held and (elsewhere or not missing(git, held)):
