@@ -12,7 +12,7 @@ from notes_world import ADA, REF, opened
 
 from gitmem.core import record, record_content
 from gitmem.erasure import erase
-from gitmem.git import packfile
+from gitmem.git import odb
 from gitmem.git.config import backup_of
 
 WORD = "Zanzibarium"
@@ -49,7 +49,7 @@ class Place:
             self.notes.append(kept, "m", ADA)
         self.repo.git.close()
 
-    def erase(self, hints: bool = True) -> erase.Erased:
+    def erase(self, hints: bool = True) -> erase.Report:
         return erase.erase(self.repo, self.doom, [i.encode() for i in self.ids] if hints else [])
 
     def git(self, *argv: str, stdin: str | None = None) -> str:
@@ -106,8 +106,7 @@ def holding(path: pathlib.Path, word: str) -> list[str]:
             raw = file.read_bytes()
             inflated = b""
             if "objects" in file.parts and raw:
-                with packfile.mapped(str(file)) as data:
-                    inflated = b"".join(packfile.inflated(data, 20))
+                inflated = b"".join(odb.inflated(str(file), 20))
             if word.encode() in raw or word.encode() in inflated:
                 found.append(str(file.relative_to(directory)))
     return found

@@ -11,14 +11,12 @@ from conftest import Lab
 
 from gitmem.git import config_cache, discover
 
-FIELDS = [name for name in discover.Here.__slots__ if name != "settings"]
-
 
 def facts(found: discover.Here | None) -> dict[str, object] | None:
     if found is None:
         return None
     return {
-        **{name: getattr(found, name) for name in FIELDS},
+        **{name: value for name, value in vars(found).items() if name != "settings"},
         "ref": found.settings["ref"],
         "limit": found.settings["limit"],
         "author": found.settings.author,

@@ -15,7 +15,6 @@ import hook_world
 import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
-from places import Count
 from test_time_order import NO_WORKER
 from test_unite import Clone, two
 
@@ -339,27 +338,6 @@ def test_a_search_that_reads_garbage_looks_at_the_clock(lab: Lab) -> None:
     assert store._cache is not None
     assert index.refresh(store._cache, store.sources, store.table, most=200, until=0.0) is None
     store.close()
-
-
-def test_many_large_notes_cost_two_processes_more(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One blob under many names, and many blobs: each that git began to print had to be ended."""
-    repo, _ = opened(lab.repo())
-    path = pathlib.Path(repo.top)
-    small = blob(lab, path, b"small\n")
-    names = [blob(lab, path, bytes(9_000) + b"%d" % n) for n in range(30)]
-    asked = [*names, small, *[names[0]] * 50, small]
-    count = Count(monkeypatch)
-    found: list[object] = []
-    words = count.of(lambda: found.extend(repo.git.objects.get_many(asked, 5_000)))
-    assert [isinstance(got[2], TooLarge) for got in found] == [True] * 30 + [False] + [
-        True
-    ] * 50 + [False]  # type: ignore[index]
-    assert len(words) <= 3
-    assert [got[2] for got in repo.git.objects.get_many(names[:2], 20_000) if got] == [
-        bytes(9_000) + b"%d" % n for n in range(2)
-    ]
 
 
 def test_a_name_longer_than_one_read_comes_whole(lab: Lab) -> None:

@@ -114,7 +114,6 @@ def names(mem: pathlib.Path) -> list[str]:
         "recent-mem-team",
         "recent-mem-private",
         "automemory.stamp",
-        "install.json",
     ]
     index = next(name for name in found if name.startswith("index-") and name.endswith(".db"))
     return sorted({*found, *known, *(index + end for end in ("-wal", "-shm", ".sums", ".lock"))})

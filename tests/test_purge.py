@@ -184,7 +184,7 @@ def test_the_reflog_of_head_counts_as_the_users(clone: Clone) -> None:
 
 def test_the_search_of_these_tests_can_fail(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     id = clone.remember(TEXT)
-    monkeypatch.setattr(erase, "erase", lambda *args: erase.Erased())
+    monkeypatch.setattr(erase, "erase", lambda *args: erase.Report())
     with clone.store() as store:
         assert purge.purge(store, purge.find(store, id)).held == []
     with pytest.raises(AssertionError):

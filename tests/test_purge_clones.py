@@ -132,7 +132,7 @@ def searches(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a scrub reads the objects."""
     asked: list[int] = []
     with monkeypatch.context() as m, clone.store() as store:
-        m.setattr(erase, "erase", lambda *args: asked.append(1) or erase.Erased())
+        m.setattr(erase, "erase", lambda *args: asked.append(1) or erase.Report())
         purge.scrub(store)
     return bool(asked)
 

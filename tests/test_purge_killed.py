@@ -16,10 +16,10 @@ from purge_world import LONG, TEXT, WORD, Clone, Killed, one, two
 
 from gitmem import doctor, sync
 from gitmem.core.errors import MemError
+from gitmem.core.fold import Tombstones
 from gitmem.erasure import cache_scrub, erase, purge, tombstones
 from gitmem.git import odb
 from gitmem.notes.note_store import Notes
-from gitmem.store import open_store
 
 
 @pytest.fixture
@@ -51,33 +51,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return lab.root
 
 
-def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_end(
-    lab: Lab,
-) -> None:
-    """The old end lies within a row then, or after a row of the same length that brought another
-    tip.
-    """
-    one = Clone(lab, lab.repo("one"))
-    one.remember("something")
-    store = open_store(lab.env, str(one.path))
-    log = one.path / ".git" / "logs" / store.settings.team_ref
-
-    def row(old: str, new: str, message: str = "m") -> str:
-        return f"{old * 40} {new * 40} Ada <ada@example.org> 1767323045 +0000\t{message}\n"
-
-    begun = row("0", "a") + row("a", "b")
-    log.write_text(begun + row("b", "c"))
-    assert tombstones._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {
-        "b" * 40,
-        "c" * 40,
-    }
-    for rewritten in (
-        row("c", "d") + row("d", "e") + row("e", "f"),
-        row("c", "d", "fetch --quiet: storing head") * 3,
-    ):
-        log.write_text(rewritten)
-        assert tombstones._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
-    store.close()
+def test_after_git_expired_entries_of_a_reflog_objects_are_searched(clone: Clone) -> None:
+    clone.purge(clone.remember("something that has to go"))
+    with clone.store() as store:
+        log = clone.path / ".git" / "logs" / store.settings.team_ref
+        stones = Tombstones(tombstones.purges(store))
+        assert tombstones.settled(store, stones)
+        clone.remember("more")
+        clone.remember("and more")
+        assert tombstones.settled(store, stones, note=False)
+        log.write_bytes(log.read_bytes().splitlines(keepends=True)[-1] * 9)
+        assert not tombstones.settled(store, stones, note=False)
 
 
 @pytest.mark.parametrize(

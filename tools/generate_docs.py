@@ -331,7 +331,7 @@ def files() -> list[tuple[str, str]]:
                 " the notes."
             ),
         ),
-        (".git/mem/install.json", "What `init` changed, for `uninstall`."),
+        (".git/git-mem-install.json", "What `init` changed, for `uninstall`."),
         (
             "~/.local/state/git-mem/installed.json",
             (

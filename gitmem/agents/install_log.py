@@ -95,7 +95,7 @@ class Ledger:
                     }
                     self._save()
                 os.makedirs(os.path.dirname(real), exist_ok=True)
-                config_journal.replace(real, _encode(text), 0o666 & ~config_journal.umask())
+                config_journal.replace(real, _encode(text), 0o666)
         except OSError as e:
             _tidy(made)
             self._set(real, note)

@@ -1,10 +1,8 @@
-"""Takes purged text out of `<git-common-dir>/mem/`: the cache, caches of other versions, receipts,
-the spool.
+"""Takes purged text out of `<git-common-dir>/mem/`: caches, receipts, the spool.
 
-Promise: afterwards no file there has a doomed line, nor its text, also not in
-free pages or in the write-ahead log; where a reader or a full disk keeps the
-cache from being rewritten, it is removed and made anew. Files that are no
-cache lose the lines that speak of a purged memory, and keep the others.
+Promise: afterwards no file there has a doomed line, nor its text, also not in free pages or in the
+write-ahead log; a cache that cannot be rewritten is removed. Files that are no cache lose the lines
+that speak of a purged memory, and keep the others.
 """
 
 from __future__ import annotations
@@ -14,19 +12,15 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable, Iterable
 
 from ..core.fold import Tombstones
 from ..core.record import Record, parse
 from ..engine import cache as cache_file
 from ..engine import cache_lock
+from ..engine.cache import Cache
 from ..git import memfile
 from ..store import Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ..engine.cache import Cache
 
 _PIECE = 32  # bytes of text that give it away
 _WHOLE = 16  # of a line that is no record; shorter ones stand in any file
@@ -53,36 +47,25 @@ def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
     """
     out: dict[bytes, None] = {}
     if len(other) >= _WHOLE:
-        said = other.decode("utf-8", "replace")
-        out.update(
-            dict.fromkeys(
-                [
-                    other,
-                    *(
-                        json.dumps(said, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace")
-                        for ascii in (False, True)
-                    ),
-                ]
-            )
-        )
+        out.update(dict.fromkeys([other, *_as_json(other.decode("utf-8", "replace"))]))
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:
             out[b'"n":"%s"' % r.data["n"].encode("utf-8", "replace")] = None
-        for text in (r.data.get("title"), r.data.get("body")):
-            for ascii in (False, True) if isinstance(text, str) else ():
-                raw = json.dumps(text, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace")
-                out.update(
-                    (raw[at : at + _PIECE], None)
-                    for at in range(0, len(raw), _STRIDE)
-                    if len(raw) - at >= _PIECE
-                )
+        texts = [r.data[k] for k in ("title", "body") if isinstance(r.data.get(k), str)]
+        for raw in [raw for text in texts for raw in _as_json(text)]:
+            starts = range(0, len(raw) - _PIECE + 1, _STRIDE)
+            out.update((raw[at : at + _PIECE], None) for at in starts)
     return list(out)
 
 
+def _as_json(text: str) -> list[bytes]:
+    """The two ways in which a text may stand in JSON."""
+    forms = [json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
+    return [form.encode("utf-8", "replace") for form in forms]
+
+
 def cache(store: Store, pieces: list[bytes]) -> str:
-    """Brings the cache in line with the tombstones and looks at its bytes; "scrubbed", or "removed"
-    where that did not do.
-    """
+    """Takes doomed lines out of the cache; "scrubbed", or "removed" where that did not do."""
     _other_caches(store.repo.mem_dir)
     path = cache_file.path_of(store.repo.mem_dir)
     end = time.monotonic() + _PATIENCE
@@ -91,13 +74,8 @@ def cache(store: Store, pieces: list[bytes]) -> str:
         store.close_cache()
         if how == "memory" and not os.path.exists(path):
             return "scrubbed"
-        if (
-            fresh
-            and not waiting
-            and how == "file"
-            and not cache_lock.has_log(path)
-            and not _has(path, pieces)
-        ):
+        written = fresh and not waiting and how == "file" and not cache_lock.has_log(path)
+        if written and not _has(path, pieces):
             return "scrubbed"
         if time.monotonic() > end:
             store.discard()
@@ -106,14 +84,16 @@ def cache(store: Store, pieces: list[bytes]) -> str:
 
 
 def _has(path: str, pieces: list[bytes]) -> bool:
-    if not pieces:
-        return False
-    pattern = re.compile(b"|".join(map(re.escape, pieces)))
+    pattern = _any_of(pieces)
     for name in (path, path + "-wal", path + "-shm"):
         with contextlib.suppress(FileNotFoundError), open(name, "rb") as f:
             if pattern.search(f.read()):
                 return True
     return False
+
+
+def _any_of(words: list[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
 
 
 def _other_caches(mem_dir: str) -> None:
@@ -127,10 +107,8 @@ def _other_caches(mem_dir: str) -> None:
 
 
 def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> list[str]:
-    """Takes each line that holds one of the words, or is a doomed line, out of the files that are
-    no cache; returns the files that changed.
-    """
-    pattern = re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
+    """Takes lines with a word, and doomed ones, out of other files; returns those changed."""
+    pattern = _any_of(words)
 
     def goes(line: bytes) -> bool:
         return pattern.search(line) is not None or any(
@@ -151,16 +129,8 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
                 lines = memfile.read(path).split(b"\n")
                 kept = [line for line in lines if not goes(line)]
                 if len(kept) < len(lines):
-                    _replace(path, b"\n".join(kept))
+                    # Whoever appended to the old one sees by its inode that it must do so again
+                    # (`spool.append`).
+                    memfile.write(path, b"\n".join(kept))
                     changed.append(path)
     return changed
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Whoever appended to the old one sees by its inode that it must do so again
-    (`spool.append`)."""
-    temporary = f"{path}.{os.getpid()}.new"
-    fd = memfile.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    with os.fdopen(fd, "wb") as f:
-        f.write(content)
-    os.replace(temporary, path)

@@ -1,25 +1,23 @@
 """The objects of a repository that hold purged lines, and who keeps them alive.
 
-Every blob is read, in a repository of up to `MANY` objects and `MUCH` bytes. In a larger one the
-objects that only usual branches and tags reach are skipped (`usual`), so a note that somebody
-committed to a branch as a file is not found there. Blobs above `LARGEST` bytes are read in the
-history of notes only. A line that is no record may stand in any file of the user's, so it counts
-only in a note: where a tree names the blob as one, or records stand beside it.
+Every blob is read, in a repository of up to `MANY` objects and `MUCH` bytes. In a larger one what
+only refs reach whose newest commit is none of notes is skipped (`usual`), so notes that somebody
+merged or committed as a file into a branch are not found there; and so are blobs above `LARGEST`
+bytes outside of the history of notes. A line that is no record may stand in any file of the user's,
+so it counts only in a note: where a tree names the blob as one, or records stand beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
+from collections.abc import Callable, Iterable, Iterator
 
 from ..core import record
 from ..git import gc_roots
 from ..git.odb import Odb
 from ..notes.notetree import KEYS, is_hex, split_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 # Reading these takes some seconds; finding out what branches reach takes no less.
 MANY, MUCH = 300_000, 1 << 30
@@ -59,7 +57,7 @@ class DoomedObjects:
         self.types: dict[bytes, str] = {}  # {doomed object: its type}
         self.foreign: list[bytes] = []  # doomed objects of the user's, which stay
         self.shared: set[str] = set()  # objects that both usual refs and notes reach
-        self.usual: list[tuple[str, str]] = []
+        self.usual: list[gc_roots.Root] = []
         self.harmless: set[bytes] = set()
         self.ids: set[str] = set()  # of the memories found
         width = hex_len // 2
@@ -68,45 +66,34 @@ class DoomedObjects:
         )
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL)
 
-    def everything(self) -> dict[str, list[str]]:
-        """{type: ids} of all objects to read, in the order of the packs."""
-        found: dict[str, dict[str, None]] = {kind: {} for kind in _ORDER}
+    def everything(self) -> dict[str, str]:
+        """{id: type} of all objects to read, in the order of the packs."""
+        found: dict[str, str] = {}
         much = 0
         for row in self.odb.listing("%(objecttype) %(objectsize) %(objectname)"):
-            kind, _, rest = row.partition(" ")
+            kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
             size, _, id = rest.partition(" ")
-            if kind in found and (kind != "blob" or int(size) <= LARGEST):
-                found[kind][id] = None
+            if kind in _ORDER and (kind != "blob" or int(size) <= LARGEST):
+                found[id] = kind
                 much += int(size) if kind == "blob" else 0
-        if much <= MUCH and sum(map(len, found.values())) <= MANY:
-            return {kind: list(ids) for kind, ids in found.items()}
-        self.usual, others = gc_roots.history_of(
-            self.git, gc_roots.refs(self.git), self.is_notes_commit
-        )
+        if much <= MUCH and len(found) <= MANY:
+            return found
+        others: list[gc_roots.Root] = []
+        for root in gc_roots.refs(self.git):
+            ours = root[0].startswith("refs/notes/") or self.is_notes_commit(root[1], True)
+            (others if ours else self.usual).append(root)
         for id in self.odb.reachable(id for _, id in self.usual):
-            for ids in found.values():
-                ids.pop(id, None)
+            found.pop(id, None)
         # Objects that both kinds of refs reach went with them; here no note is too large.
-        self.shared = {
-            id
-            for id in self.odb.reachable(id for _, id in others)
-            if not any(id in ids for ids in found.values())
-        }
-        for kind, more in self.by_type(self.shared).items():
-            found[kind].update(dict.fromkeys(more))
-        return {kind: list(ids) for kind, ids in found.items()}
+        self.shared = {id for id in self.odb.reachable(id for _, id in others) if id not in found}
+        return found | self.types_of(self.shared)
 
-    def by_type(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        out: dict[str, list[str]] = {kind: [] for kind in _ORDER}
+    def types_of(self, ids: Iterable[str]) -> dict[str, str]:
+        """{id: type} of those that are here."""
         stdin = "".join(id + "\n" for id in ids).encode()
-        if not stdin:
-            return out
-        rows = self.git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin)
-        for row in rows.decode().splitlines():
-            kind, _, id = row.partition(" ")
-            if kind in out:
-                out[kind].append(id)
-        return out
+        rows = self.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=stdin)
+        found = dict(row.split(" ") for row in rows.decode().splitlines())
+        return {id: kind for id, kind in found.items() if kind in _ORDER}
 
     def _read(self, ids: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
         for found in self.git.objects.get_many(ids):
@@ -138,24 +125,26 @@ class DoomedObjects:
             return False
         return id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob))))
 
-    def find(self, wanted: dict[str, list[str]]) -> set[bytes]:
+    def find(self, wanted: dict[str, str]) -> set[bytes]:
         """The doomed objects among these; `types` has all that were found so far."""
-        for _, content in self._read(wanted["tree"]) if self.others else ():
+        ids: dict[str, list[str]] = {kind: [] for kind in _ORDER}
+        for id, kind in wanted.items():
+            ids[kind].append(id)
+        for _, content in self._read(ids["tree"]) if self.others else ():
             self.notes.update(self.note.findall(content))
-        for n, (id, content) in enumerate(self._read(wanted["blob"])):
-            if id not in self.types and self.holds(content, self._is_ours(id, content)):
-                self.types[id] = "blob"
+        for n, (raw, content) in enumerate(self._read(ids["blob"])):
+            if raw not in self.types and self.holds(content, self._is_ours(raw, content)):
+                self.types[raw] = "blob"
             if n % 1000 == 999:
                 self.progress(1000)
         if self.types:
-            self._find_trees(wanted["tree"])
-            self._find_commits(wanted["commit"])
-            for id, content in self._read(wanted["tag"]):
-                if any(link in self.types for link in self._links(content)):
-                    self.types[id] = "tag"
-                    self.foreign.append(id)
-        read = {bytes.fromhex(id) for ids in wanted.values() for id in ids}
-        return read.intersection(self.types)
+            self._find_trees(ids["tree"])
+            self._find_commits(ids["commit"])
+            for raw, content in self._read(ids["tag"]):
+                if self.types.keys() & self._links(content):
+                    self.types[raw] = "tag"
+                    self.foreign.append(raw)
+        return self.types.keys() & map(bytes.fromhex, wanted)
 
     def _find_trees(self, ids: list[str]) -> None:
         """Each is read once, a tree with directories once more for each level below it."""
@@ -173,24 +162,26 @@ class DoomedObjects:
             ids = left if len(self.types) > before else []
 
     def _find_commits(self, ids: list[str]) -> None:
+        """Those with a doomed tree, and all that have one of them behind them."""
         children: dict[bytes, list[bytes]] = {}
         queue: list[bytes] = []
         for id, content in self._read(ids):
             links = self._links(content)
-            if any(link in self.types for link in links):
+            if self.types.keys() & links:
                 queue.append(id)
             for parent in links[1:]:
                 children.setdefault(parent, []).append(id)
         done: set[bytes] = set()
         while queue:
             id = queue.pop()
-            if id not in done:
-                done.add(id)
-                queue += children.get(id, ())
-                if id not in self.types:
-                    self.types[id] = "commit"
-                    if not self.is_notes_commit(id.hex(), empty=True):
-                        self.foreign.append(id)
+            if id in done:
+                continue
+            done.add(id)
+            queue += children.get(id, ())
+            if id not in self.types:
+                self.types[id] = "commit"
+                if not self.is_notes_commit(id.hex(), empty=True):
+                    self.foreign.append(id)
 
     @staticmethod
     def _links(content: bytes) -> list[bytes]:
@@ -217,18 +208,14 @@ class DoomedObjects:
     # Who keeps it
 
     def _is_note(self, mode: bytes, name: bytes) -> bool:
-        """Whether a tree entry can be part of a notes tree: a directory of two hex digits, or the
-        rest of an object id.
-        """
+        """Whether a tree entry can be part of notes: two hex digits, or the rest of an id."""
         plain = name.decode("ascii", "replace")
         if not is_hex(plain) or mode[:1] == b"4":
             return is_hex(plain) and len(plain) == 2
         return _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0
 
     def is_notes_commit(self, id: str, empty: bool = False) -> bool:
-        """Whether most of a commit's tree is notes; `empty`: the answer for an empty or missing
-        tree.
-        """
+        """Whether most of a commit's tree is notes; `empty`: the answer without entries."""
         found = self.git.objects.get(id + "^{tree}")
         entries = self.entry.findall(found[2]) if found else []
         notes = sum(self._is_note(mode, name) or name == KEYS.encode() for mode, name, _ in entries)
@@ -239,17 +226,12 @@ class DoomedObjects:
         """(doomed objects that must stay, the names of what leads to them)."""
         names: dict[str, None] = {}
         held: set[bytes] = set()
-        for source in (
-            gc_roots.refs(self.git),
-            gc_roots.reflogs(self.git),
-            gc_roots.unfinished(self.git),
-            gc_roots.indexed(self.git),
-        ):
-            for name, id in source:
-                with contextlib.suppress(ValueError):
-                    if bytes.fromhex(id) in self.types:
-                        names[name] = None
-                        held.add(bytes.fromhex(id))
+        sources = (gc_roots.refs, gc_roots.reflogs, gc_roots.unfinished, gc_roots.indexed)
+        for name, id in itertools.chain.from_iterable(source(self.git) for source in sources):
+            with contextlib.suppress(ValueError):
+                if bytes.fromhex(id) in self.types:
+                    names[name] = None
+                    held.add(bytes.fromhex(id))
         # A branch that has a note as a file: its trees were not read, so ask for its objects.
         both = {id for id in self.shared if bytes.fromhex(id) in self.types}
         if both.intersection(self.odb.reachable(id for _, id in self.usual)):

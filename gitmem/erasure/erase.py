@@ -1,12 +1,10 @@
-"""Deletes the objects that hold purged lines from this repository, by name, and says which it could
-not delete.
+"""Deletes the objects that hold purged lines from this repository, by name.
 
 Promise: afterwards no note in the object store has a doomed line, no tree or commit names a deleted
 object, and every other object, ref and reflog is as it was: no `gc`, no expiry. Unreachable objects
 are found too (of a writer that failed, of a merge by stock git), and files that a killed git left.
-An object that a ref, a reflog, an index or an object of the user's still leads to stays, and its
-holder is named in `held`: deleting it would damage the repository. The proof is a list of all
-objects, asked of git afterwards. `doomed_objects` says what is searched.
+What a ref, a reflog, an index or an object of the user's still leads to stays, and its holder is
+named in `held`. The proof is a list of all objects, asked of git afterwards.
 """
 
 from __future__ import annotations
@@ -14,29 +12,25 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator
 
 from ..git import gc_roots
 from ..git.odb import Odb, sole_cleaner
+from ..git.repository import Repo
 from .doomed_objects import DoomedObjects
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ..git.repository import Repo
 
 _ROUNDS = 5  # others may write while we delete
 
 
-class Erased:
-    """The outcome. `held`: the names of what still leads to doomed objects, empty where none is
-    left.
+class Report:
+    """The outcome of a purge. `held`: the names of what still leads to doomed objects, empty where
+    none is left.
 
     `deleted`: {object id: type}. `files`: deleted leftovers of killed processes. `ids`: the
-    memories whose lines were found. `partly`: files of branches were not searched.
+    memories whose lines were found. `partly`: files of branches were not searched. What `erase`
+    leaves to `purge`: `tombstones`, versions of the records that keep the text out; `remotes` that
+    may still have it; `cache`, "scrubbed", or "removed" where that was necessary.
     """
-
-    __slots__ = ("deleted", "files", "held", "ids", "partly")
 
     def __init__(self) -> None:
         self.deleted: dict[str, str] = {}
@@ -44,6 +38,10 @@ class Erased:
         self.held: list[str] = []
         self.ids: set[str] = set()
         self.partly = False
+        self.lines = 0
+        self.tombstones: list[str] = []
+        self.remotes: list[str] = []
+        self.cache = ""
 
 
 def erase(
@@ -53,7 +51,7 @@ def erase(
     progress: Callable[[int], None] = lambda n: None,
     let_go: Callable[[list[str]], bool] = lambda names: False,
     others: bool = False,
-) -> Erased:
+) -> Report:
     """Deletes the objects that `DoomedObjects` finds, which has `doom`, `hints`, `progress` and
     `others`.
 
@@ -66,7 +64,7 @@ def erase(
     try:
         with sole_cleaner(repo.common_dir):
             doomed = DoomedObjects(odb, repo.hex_len, doom, list(hints), progress, others)
-            out = Erased()
+            out = Report()
             _delete(doomed, out, let_go)
             _remove_files(doomed, out)
             return out
@@ -74,9 +72,9 @@ def erase(
         odb.git.close()
 
 
-def _delete(doomed: DoomedObjects, out: Erased, let_go: Callable[[list[str]], bool]) -> None:
+def _delete(doomed: DoomedObjects, out: Report, let_go: Callable[[list[str]], bool]) -> None:
     odb = doomed.odb
-    begun, packs = time.time() - 2, set(odb.packs())
+    begun, packs = time.time() - 2, odb.packs()
     wanted = doomed.everything()
     out.partly = bool(doomed.usual)
     for n in range(_ROUNDS + 1):
@@ -104,12 +102,12 @@ def _delete(doomed: DoomedObjects, out: Erased, let_go: Callable[[list[str]], bo
                 out.held.append(f"the object store '{path}' that this one borrows from")
         # A process that had read the old notes before may have left objects meanwhile.
         fresh = set(odb.loose(begun))
-        for pack in set(odb.packs()) - packs:
+        for pack in odb.packs() - packs:
             fresh |= odb.pack_ids(pack)
-        wanted = doomed.by_type(id for id in fresh if bytes.fromhex(id) not in held)
+        wanted = doomed.types_of(id for id in fresh if bytes.fromhex(id) not in held)
 
 
-def _remove_files(doomed: DoomedObjects, out: Erased) -> None:
+def _remove_files(doomed: DoomedObjects, out: Report) -> None:
     """Removes leftovers of killed processes, and names the files that stay."""
     out.ids = doomed.ids
     needles = {*doomed.hints, *map(str.encode, doomed.ids), *doomed.strange}
@@ -122,16 +120,12 @@ def _remove_files(doomed: DoomedObjects, out: Erased) -> None:
                 out.held.append(f"the unfinished edit or merge '{path}'")
 
 
-def _unlink_copies(doomed: DoomedObjects, ids: Iterable[str]) -> list[str]:
-    """Removes the copies that `git fsck --lost-found` made of deleted objects, named by their
-    ids.
-    """
-    gone = []
+def _unlink_copies(doomed: DoomedObjects, ids: Iterable[str]) -> Iterator[str]:
+    """Removes the copies that `git fsck --lost-found` made of deleted objects."""
     for _, directory in gc_roots.git_dirs(doomed.git):
         for folder in ("other", "commit"):
             there = os.path.join(directory, "lost-found", folder)
             names = set(os.listdir(there)) if os.path.isdir(there) else set()
             for name in names.intersection(ids):
                 os.unlink(os.path.join(there, name))
-                gone.append(os.path.join(there, name))
-    return gone
+                yield os.path.join(there, name)

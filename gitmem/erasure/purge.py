@@ -2,19 +2,19 @@
 good, and the command proves it.
 
 Promise, once it has answered that nothing holds the text: no object, no page of the cache and no
-file of ours has it, and a record without text (the tombstone) keeps it out of every clone that
-has git mem. A memory that the purged one had superseded comes back; it is named before and after.
-Refs, reflogs and objects that are not ours stay; where one of them still leads to the text, it is
-named, and the answer is no.
+file of ours has it, and a record without text (the tombstone) keeps it out of every clone that has
+git mem. A memory that the purged one had superseded comes back; it is named before and after.
+Refs, reflogs and objects that are not ours stay; one that leads to the text is named.
 
-The tombstone is in a ref first, together with the new history of that ref. Every later step
-can be repeated, by the same call, by `git mem sync` or by `scrub`, after a kill at any point.
+The tombstone is in a ref first, together with the new history of that ref. Every later step can be
+repeated, by the same call, by `git mem sync` or by `scrub`, after a kill at any point.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ..agents import automemory_dir
@@ -28,32 +28,13 @@ from ..notes.history import History
 from ..notes.notetree import PURGED
 from ..store import Store
 from . import cache_scrub, erase, purge_target, tombstones
+from .erase import Report as Report
 from .purge_target import Target as Target
 from .purge_target import find as find
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 _LOG = "the reflog of "
 _LONG = 16  # bytes of a line that is searched for as it is; shorter ones stand everywhere
 MESSAGE = "git mem: purge 1 memory"
-
-
-class Report(erase.Erased):
-    """The outcome. `tombstones`: versions of the records that keep the text out. `remotes`: those
-    that may still have it. `cache`: "scrubbed", or "removed" where that was necessary.
-    """
-
-    __slots__ = ("cache", "lines", "remotes", "tombstones")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines = 0
-        self.tombstones: list[str] = []
-        self.remotes: list[str] = []
-        self.cache = ""
 
 
 def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
@@ -62,14 +43,12 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
 
     Raises as `Notes.replant` and `erase.erase` do; the call can be repeated.
     """
-    store.repo.git.largest = 0
+    store.repo.git.largest = 0  # here no note is too large to be read
     if target.gone:
-        left: dict[str, Record] = {}
-        report = _carry_through(store, target, False, progress, left)
+        report, left = _carry_through(store, target, False, progress)
         report.tombstones = [r.version for r in tombstones.purges(store) if target.id in ("", r.id)]
-        target.back = purge_target.coming_back(
-            store, [r for r in left.values() if target.id in ("", r.id)], hidden=False
-        )
+        left = [r for r in left if target.id in ("", r.id)]
+        target.back = purge_target.coming_back(store, left, hidden=False)
         return report
     capture_exclusions.close(store.repo.common_dir, target.records)
     settled = tombstones.settled(store, Tombstones(tombstones.purges(store)))
@@ -77,7 +56,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)
-    report = _carry_through(store, target, settled, progress)
+    report, _ = _carry_through(store, target, settled, progress)
     report.lines = len(target.records) or 1
     report.tombstones = [record.version_of(line)]
     if target.scope == "team":
@@ -85,23 +64,16 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     return report
 
 
-def scrub(
-    store: Store, sure: bool = False, progress: Callable[[int], None] = lambda n: None
-) -> Report | None:
-    """Removes everything that a known tombstone names; None where a quick look says that nothing is
-    here. `sure`: purged text has just been here, so search.
-    """
+def scrub(store: Store, sure: bool = False) -> Report | None:
+    """Removes what tombstones name; None if nothing is here. `sure`: it was, so search."""
     purges = tombstones.purges(store)
     if not purges or (not sure and tombstones.settled(store, Tombstones(purges))):
         return None
-    return _carry_through(store, Target(""), False, progress)
+    return _carry_through(store, Target(""), False, lambda n: None)[0]
 
 
 def tombstone(target: Target, author: str) -> dict[str, Any]:
-    """The record that keeps a memory or a line out.
-
-    It names the id only where nobody can find the text from it by trying.
-    """
+    """The record that keeps a text out; it names the id only where that tells no short text."""
     versions = sorted({r.version for r in target.records}) or [target.version]
     named: dict[str, Any] = {"id": target.id, "lines": versions, "all": True}
     if purge_target.guessable(target.records):
@@ -113,19 +85,13 @@ def tombstone(target: Target, author: str) -> dict[str, Any]:
 
 
 def _carry_through(
-    store: Store,
-    target: Target,
-    alone: bool,
-    progress: Callable[[int], None],
-    left: dict[str, Record] | None = None,
-) -> Report:
-    """Everything after the tombstone: refs, objects, cache, files.
+    store: Store, target: Target, alone: bool, progress: Callable[[int], None]
+) -> tuple[Report, list[Record]]:
+    """Everything after the tombstone: refs, objects, cache, files; and the records that were found.
 
-    `alone`: all earlier purges are known to be finished, so search for the target only. `left`
-    takes the records that were found.
+    `alone`: all earlier purges are known to be finished, so search for the target only.
     """
-    store.repo.git.largest = 0  # here no note is too large to be read
-    report = Report()
+    store.repo.git.largest = 0
     only = target.id if alone and all(r.id == target.id for r in target.records) else ""
     purges = tombstones.purges(store)
     stones = Tombstones(purges)
@@ -133,29 +99,28 @@ def _carry_through(
     gone = [*target.records, *cache_scrub.doomed_lines(store, stones)]
     with contextlib.suppress(MemError):  # of what another clone purged; the text goes in any case
         capture_exclusions.close(store.repo.common_dir, gone)
-    report.cache = cache_scrub.cache(store, cache_scrub.needles(gone))
+    cache = cache_scrub.cache(store, cache_scrub.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
     # Without the id, only the version tells a line; it may be one of any shape.
-    others = not only and any(
-        not r.data.get("all") and r.data.get("lines") is not None for r in purges
-    )
+    by_version = [r for r in purges if not r.data.get("all") and r.data.get("lines") is not None]
+    others = bool(by_version) and not only
     hints = [i.encode() for i in ids]
     if others:
         hints = [target.line] if alone and len(target.line) >= _LONG else []
+    found: dict[str, Record] = {}
 
     def doom(line: bytes) -> bool:
-        if stones.doom(line):
-            found = record.parse(line) if left is not None else None
-            if found and left is not None:
-                left[found.version] = found
-            return True
-        parsed = record.parse(line) if only and only.encode() in line else None
-        return parsed is not None and parsed.id == only and parsed.op != "purge"
+        doomed = stones.doom(line)
+        parsed = record.parse(line) if doomed or (only and only.encode() in line) else None
+        if doomed and parsed:
+            found[parsed.version] = parsed
+        return doomed or bool(parsed and parsed.id == only and parsed.op != "purge")
+
+    def let_go(names: list[str]) -> bool:
+        return _let_go(store, names)
 
     try:
-        done = erase.erase(
-            store.repo, doom, hints, progress, lambda names: _let_go(store, names), others
-        )
+        report = erase.erase(store.repo, doom, hints, progress, let_go, others)
     except OSError as e:
         raise MemError(
             f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
@@ -164,23 +129,17 @@ def _carry_through(
                 " once the files can be written"
             ),
         ) from e
-    for field in erase.Erased.__slots__:
-        setattr(report, field, getattr(done, field))
-    _drop_broken(store, done.deleted)
-    names = {
-        name.encode()
-        for name in ids | done.ids | {r.version for r in gone} | {target.version}
-        if name
-    }
-    given, held = automemory_dir.wipe(store, ids | done.ids, gone)
-    report.files += given
+    report.cache = cache
+    _drop_broken(store, report.deleted)
+    ids |= report.ids
+    given, held = automemory_dir.wipe(store, ids, gone)
+    names = filter(None, {*ids, *(r.version for r in gone), target.version})
+    words = [*map(str.encode, names), *cache_scrub.needles(gone, target.line)]
+    report.files += given + cache_scrub.files(store.repo.mem_dir, words, doom)
     report.held += held
-    report.files += cache_scrub.files(
-        store.repo.mem_dir, [*names, *cache_scrub.needles(gone, target.line)], doom
-    )
     if not report.held:
         tombstones.remember(store, stones)
-    return report
+    return report, list(found.values())
 
 
 def _let_go(store: Store, names: list[str]) -> bool:
@@ -198,23 +157,19 @@ def _let_go(store: Store, names: list[str]) -> bool:
         if ref not in ours:
             continue
         changed = True
+        notes = ours[ref]
         if name in own:
-            notes = ours[name]
-            tip = notes.tip()
-            doomed = [line for _, line in notes.lines(tip)]
+            lines = [line for _, line in notes.lines(notes.tip())]
             there = {r.version for r in notes.purges()}
-            missing = [
-                r
-                for r in tombstones.purges(store)
-                if r.version not in there and any(map(Tombstones([r]).doom, doomed))
-            ]
+            missing = [r for r in tombstones.purges(store) if r.version not in there]
+            missing = [r for r in missing if any(map(Tombstones([r]).doom, lines))]
             notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.identity)
         elif name == ref:
             # The remote is as it is; its next fetch brings what it has by then.
             reflock.delete(store.repo.git, ref)
         else:
             if ref in own:  # brings back lines that only the reflog has, without doomed ones
-                ours[ref].append([], MESSAGE, store.identity)
+                notes.append([], MESSAGE, store.identity)
             History(store.repo.git, ref, store.repo.hex_len).drop_reflog()
     store.repo.git.close()
     return changed
@@ -223,9 +178,8 @@ def _let_go(store: Store, names: list[str]) -> bool:
 def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
     """Deletes tracking refs that a fetch pointed to a deleted object meanwhile."""
     own = {notes.ref for _, notes in store.sources}
-    for row in store.repo.git.text(
-        "for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/"
-    ).splitlines():
+    there = ("for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/")
+    for row in store.repo.git.text(*there).splitlines():
         id, _, ref = row.partition(" ")
         if id in deleted and ref not in own:
             reflock.delete(store.repo.git, ref)

@@ -4,24 +4,19 @@ the memories that come back when it is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
+from ..engine.cache import Cache
 from ..engine.document import ACTIVE, PRIVATE
 from ..memory import memories, similarity
+from ..memory.memories import Found
 from ..notes.notetree import is_hex
 from ..store import Store
 from . import tombstones
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..engine.cache import Cache
-    from ..memory.memories import Found
-
-_PART = 500  # values in one SQL condition
 
 
 class Target:
@@ -30,8 +25,6 @@ class Target:
     With neither: an earlier purge, which may not be finished; `id` is then that of its tombstone,
     or "". `back`: the memories that only this one hides, each with whether it says nearly the same.
     """
-
-    __slots__ = ("back", "id", "line", "records", "scope", "title")
 
     def __init__(
         self,
@@ -70,9 +63,8 @@ def find(store: Store, prefix: str) -> Target:
         raise
     except MemError:
         low = prefix.strip().lower()
-        if len(low) < memories.SHORTEST or not is_hex(low):
-            raise
-        other = _apart(store, low) or _purged_before(store, low)
+        known = len(low) >= memories.SHORTEST and is_hex(low)
+        other = (_apart(store, low) or _purged_before(store, low)) if known else None
         if other is None:
             raise
         return other
@@ -86,14 +78,12 @@ def find(store: Store, prefix: str) -> Target:
 def _purged_before(store: Store, prefix: str) -> Target | None:
     """An earlier purge that the prefix names, else a line that no memory has."""
     purges = tombstones.purges(store)
-    ids = {
-        r.id
-        for r in purges
-        if r.id.startswith(prefix)
-        or (not r.data.get("all") and any(v.startswith(prefix) for v in Tombstones([r]).versions))
-    }
-    if len(ids) == 1:
-        return Target(ids.pop())
+    named = {r.id for r in purges if r.id.startswith(prefix)}
+    for r in purges:
+        versions = () if r.data.get("all") else Tombstones([r]).versions
+        named.update(r.id for version in versions if version.startswith(prefix))
+    if len(named) == 1:
+        return Target(named.pop())
     lines = _lines_apart(store, prefix)
     if len(lines) > 1:
         raise _ambiguous(prefix, lines)
@@ -121,7 +111,6 @@ def guessable(records: list[Record]) -> bool:
 
 def lines_of(store: Store, id: str) -> list[Record]:
     """Every line of a memory that the cache or one of our refs has, or had."""
-    sql = "SELECT raw FROM line WHERE memory = ?"
     found: dict[str, Record] = {}
 
     def take(lines: Iterable[bytes]) -> None:
@@ -130,12 +119,18 @@ def lines_of(store: Store, id: str) -> list[Record]:
             if parsed and parsed.id == id and parsed.op != "purge":
                 found[parsed.version] = parsed
 
-    take(store.with_cache(lambda c: [raw for (raw,) in c.db.execute(sql, (id.encode(),))])[0])
+    take(_cached(store, "memory = ?", id.encode()))
     # Only a tombstone without the id must know every version.
     deep = guessable(list(found.values()))
     for notes in tombstones.ours(store).values():
         take(line for _, line in notes.lines(notes.tip(), deep=deep))
     return list(found.values())
+
+
+def _cached(store: Store, condition: str, *values: object) -> list[bytes]:
+    """Lines that the cache has."""
+    sql = f"SELECT raw FROM line WHERE {condition}"
+    return store.with_cache(lambda cache: [raw for (raw,) in cache.db.execute(sql, values)])[0]
 
 
 def coming_back(
@@ -150,21 +145,15 @@ def coming_back(
     versions = [bytes.fromhex(v) for v in covered if is_hex(v) and len(v) % 2 == 0]
 
     def read(cache: Cache) -> list[Found]:
-        ids: set[str] = set()
-        for at in range(0, len(versions), _PART):
-            part = versions[at : at + _PART]
-            marks = ",".join("?" * len(part))
-            sql = f"SELECT CAST(memory AS TEXT) FROM line WHERE version IN ({marks})"
-            ids.update(id for (id,) in cache.db.execute(sql, part))
-        status = f"status {'<>' if hidden else '='} {ACTIVE}"
-        sql = f"SELECT 1 FROM memory WHERE id = ? AND {status}"
-        found = [
-            memories.load(cache, id, doomed)
-            for id in sorted(ids - gone)
-            if cache.db.execute(sql, (id,)).fetchone()
-        ]
-        active = [f for f in found if f.memory.status == fold.ACTIVE]
-        return [f for f in active if hidden or all(v.version in covered for v in f.memory.versions)]
+        sql = (
+            "SELECT m.id, m.status FROM line l JOIN memory m ON m.id = CAST(l.memory AS TEXT)"
+            " WHERE l.version = ?"
+        )
+        rows = {row for version in versions for row in cache.db.execute(sql, (version,))}
+        asked = sorted({id for id, status in rows if (status != ACTIVE) == hidden})
+        found = [memories.load(cache, id, doomed) for id in asked if id not in gone]
+        found = [f for f in found if f.memory.status == fold.ACTIVE]
+        return [f for f in found if hidden or all(v.version in covered for v in f.memory.versions)]
 
     back = store.with_cache(read)[0] if covered else []
     said = [str(r.data["body"]) for r in records if r.op in record.CONTENT_OPS]
@@ -182,29 +171,17 @@ def _alike(gone: str, back: str) -> bool:
 
 def _merged_into(store: Store, id: str) -> list[Record]:
     """The records of suggestions whose text went into this memory under another id."""
-    rows = store.with_cache(
-        lambda cache: cache.db.execute(
-            f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}"
-        ).fetchall()
-    )[0]  # what a teammate's notes say takes nothing along
-    others = {
-        r.id
-        for r in (record.parse(raw) for (raw,) in rows)
-        if r and r.data.get("memory") == id and r.id != id
-    }
-    return [
-        r for other in sorted(others) for r in lines_of(store, other) if r.op in record.APART_OPS
-    ]
+    # What a teammate's notes say takes nothing along.
+    verdicts = map(record.parse, _cached(store, f"op = 'verdict' AND scope & {PRIVATE}"))
+    others = {r.id for r in verdicts if r and r.data.get("memory") == id and r.id != id}
+    lines = [r for other in sorted(others) for r in lines_of(store, other)]
+    return [r for r in lines if r.op in record.APART_OPS]
 
 
 def _apart(store: Store, prefix: str) -> Target | None:
     """The suggestion that an id prefix names and that became no memory, with its verdicts."""
-    rows = store.with_cache(
-        lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall()
-    )[0]
-    found = {
-        r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)
-    }
+    suggested = map(record.parse, _cached(store, "op = 'suggest'"))
+    found = {r.id: r for r in suggested if r and r.id.startswith(prefix)}
     if len(found) > 1:
         raise _ambiguous(prefix, found)
     for id, r in found.items():
@@ -213,9 +190,7 @@ def _apart(store: Store, prefix: str) -> Target | None:
 
 
 def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
-    """{version: (line, scope)} of the lines of our refs, lost ones included, that the prefix names
-    and no memory has.
-    """
+    """{version: (line, scope)} of our refs' lines that the prefix names and no memory has."""
     found: dict[str, tuple[bytes, str]] = {}
     for ref, notes in tombstones.ours(store).items():
         for _, line in notes.lines(notes.tip(), deep=True):

@@ -1,10 +1,8 @@
-"""What git mem added to the repository's configuration file, so that it can be taken back; and
-files written whole or not at all.
+"""What git mem added to the repository's configuration file, to be taken back; and files written
+whole or not at all.
 
-Promise: `undo` restores the file byte for byte if nobody has changed it since;
-otherwise it takes away our own entries and nothing else. The list of what was
-added lies beside the cache directory, which may be deleted; where it is gone
-all the same, the callers know what they would have added.
+Promise: `undo` restores the file byte for byte if nobody has changed it since; otherwise it takes
+away our own entries alone. The list of what was added lies beside `mem/`, which may be deleted.
 """
 
 from __future__ import annotations
@@ -20,9 +18,6 @@ from ..core.errors import GitFailed, MemError
 from . import memfile
 from .repository import Repo
 
-_STATE = "git-mem-install.json"
-_BEFORE = "install.json"  # in `mem/`, where it was at first
-
 
 def lacks(repo: Repo, key: str, value: str) -> bool:
     """Whether no configuration file that counts here has this entry."""
@@ -33,100 +28,77 @@ def add(repo: Repo, step: str, entries: list[tuple[str, str]]) -> None:
     """Adds entries to the repository's own file. `step` names them for `undo`."""
     if not entries:
         return
-    path = _config(repo)
+    path = os.path.join(repo.common_dir, "config")
     before = read(path)
     memfile.make(repo.common_dir)
     for key, value in entries:
         repo.git.run("config", "--local", "--add", key, value)
-    done = {
-        "step": step,
-        "before": base64.b64encode(before).decode(),
-        "after": _digest(read(path)),
-        "entries": entries,
-    }
-    _keep(repo, [*_steps(repo), done])
+    done = {"step": step, "before": base64.b64encode(before).decode(), "entries": entries}
+    _keep(repo, [*_steps(repo), {**done, "after": _digest(read(path))}])
 
 
 def undo(repo: Repo, names: set[str], fallback: list[tuple[str, str]]) -> list[str]:
-    """Takes back the steps of these names; one line for each thing done.
-
-    `fallback`: entries of steps that nothing is known of.
-    """
-    path = _config(repo)
+    """Takes steps back, a line for each; `fallback`: entries of steps that nothing is known of."""
+    path = os.path.join(repo.common_dir, "config")
     steps = _steps(repo)
-    known = {step["step"] for step in steps}
+    known = names & {step["step"] for step in steps}
     done = []
     while steps and steps[-1]["step"] in names and steps[-1]["after"] == _digest(read(path)):
-        before = base64.b64decode(steps.pop()["before"])
-        replace(path, before)
+        replace(path, base64.b64decode(steps.pop()["before"]))
         done = ["git configuration restored as it was before"]
-    rest = [(str(k), str(v)) for step in steps if step["step"] in names for k, v in step["entries"]]
-    rest += [] if known & names else fallback
-    for key, value in rest:
+    rest = [entry for step in steps if step["step"] in names for entry in step["entries"]]
+    for key, value in rest if known else fallback:
         if value in repo.git.text("config", "--local", "--get-all", key, ok=(0, 1)).split("\n"):
             try:
                 repo.git.run("config", "--local", "--fixed-value", "--unset-all", key, value)
                 done.append(f"removed {key} = {value}")
             except GitFailed as e:
                 done.append(f"could not remove {key} = {value}: {e.message}")
-    if known & names:
+    if known:
         _keep(repo, [step for step in steps if step["step"] not in names])
     return done
 
 
 def _steps(repo: Repo) -> list[dict[str, Any]]:
+    """What was added; nothing where the file is not as we write it."""
     try:
-        state = json.loads(read(os.path.join(repo.common_dir, _STATE)) or read(_before(repo)))
-        steps = state["steps"]
-        # All or nothing: a file that is not as we write it says nothing.
-        return [
-            step
-            for step in steps
-            if all(isinstance(step[k], str) for k in ("step", "before", "after"))
-            and all(len(e) == 2 for e in step["entries"])
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        steps: list[dict[str, Any]] = json.loads(read(_state(repo)))["steps"]
+        words = [step[k] for step in steps for k in ("step", "before", "after")]
+        words += [word for step in steps for key, value in step["entries"] for word in (key, value)]
+        return steps if all(isinstance(word, str) for word in words) else []
+    except (ValueError, KeyError, TypeError):
         return []
 
 
 def _keep(repo: Repo, steps: list[dict[str, Any]]) -> None:
-    path, before = os.path.join(repo.common_dir, _STATE), _before(repo)
+    path = _state(repo)
     try:
+        if os.path.islink(path) or (not steps and os.path.lexists(path)):
+            os.unlink(path)  # a link is planted: `replace` would write where it leads to
         if steps:
-            if os.path.islink(path):
-                os.unlink(path)  # planted: `replace` would write where it leads to
             replace(path, json.dumps({"steps": steps}).encode())
-        for old in [before] if steps else [path, before]:
-            if os.path.lexists(old):
-                os.unlink(old)
     except OSError as e:
         raise MemError(
             f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}"
         ) from e
 
 
-def _before(repo: Repo) -> str:
-    return os.path.join(memfile.directory(repo.common_dir), _BEFORE)
-
-
-def _config(repo: Repo) -> str:
-    return os.path.join(repo.common_dir, "config")
+def _state(repo: Repo) -> str:
+    return os.path.join(repo.common_dir, "git-mem-install.json")
 
 
 def replace(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Writes a file so that it is either the old or the new one, with the old one's mode; `mode` is
-    that of a new file.
-    """
+    """Makes a file the old or the new one, whole. `mode`: of one not there yet, less the umask."""
     real = os.path.realpath(path)
-    if os.path.exists(real):
-        mode = os.stat(real).st_mode & 0o7777
     temporary = f"{real}.git-mem-{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        with open(temporary, "wb") as f:
+        with open(os.open(temporary, flags, mode), "wb") as f:
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
-        os.chmod(temporary, mode)
+        if os.path.exists(real):
+            os.chmod(temporary, os.stat(real).st_mode & 0o7777)
         os.replace(temporary, real)
     except OSError:
         if os.path.exists(temporary):
@@ -135,30 +107,18 @@ def replace(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def write(path: str, content: bytes, mode: int = 0o666) -> bool:
-    """Writes a file unless it is there already; whether it did.
-
-    `mode` is that of a new file, less the umask.
-    """
+    """Writes a file where it differs, as `replace` does; whether it did."""
     if read(path) == content:
         return False
-    replace(path, content, mode & ~umask())
+    replace(path, content, mode)
     return True
 
 
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def read(path: str) -> bytes:
-    """The content of a file, empty where there is none, or something else (a named pipe would be
-    waited for).
-    """
+    """The content of a regular file, else empty. A named pipe is not waited for."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
     try:
-        with open(
-            os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb"
-        ) as f:
+        with open(os.open(path, flags), "rb") as f:
             return f.read() if stat.S_ISREG(os.fstat(f.fileno()).st_mode) else b""
     except OSError:
         return b""

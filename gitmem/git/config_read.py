@@ -6,19 +6,18 @@ Promise: a file in the tree can never set a remote, a path or a command: only se
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
 from ..core.errors import MemError, UsageError
 from . import config, worktree_file
+from .repository import Repo
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from .repository import Repo
-
-_LOADED = (
-    r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$" r"|(user|author|committer)\.(name|email)$)"
-)
+_IDENTITY = [
+    f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email")
+]
+_WANTED = {"commit.gpgsign", "user.signingkey", *_IDENTITY}
+_PROGRAMS = "program openpgp.program ssh.program x509.program ssh.defaultkeycommand"
 
 
 def load(
@@ -27,41 +26,28 @@ def load(
     warn: Callable[[str], None] = lambda line: None,
     strict: bool = True,
 ) -> config.Config:
-    """The settings in force, read in one git call. Raises UsageError as `config.build` does."""
-    raw = repo.git.run("config", "-z", "--show-scope", "--get-regexp", _LOADED, ok=(0, 1))
-    words = raw.decode("utf-8", "surrogateescape").split("\0")
-    found: dict[str, str] = {}
-    for scope, item in zip(words[0::2], words[1::2], strict=False):
-        key, newline, value = item.partition("\n")
-        if counts(repo, scope, key.lower()):
-            found[key.lower()] = value if newline else "true"
+    """The settings in force. Raises UsageError as `config.build` does."""
+    found = {key: value for _, _, key, value in rows(repo) if wanted(key)}
     return config.build(found, policy(repo.top), environ, warn, strict)
 
 
-_PROGRAMS = ("program", "openpgp.program", "ssh.program", "x509.program", "ssh.defaultkeycommand")
+def rows(repo: Repo) -> Iterator[tuple[str, str, str, str]]:
+    """(scope, origin, key in lower case, value) of git's configuration, asked in one call.
 
-
-def counts(repo: Repo, scope: str, key: str) -> bool:
-    """Whether a setting of this scope is used: a repository of another user names no programs."""
-    return (
-        repo.own
-        or scope not in ("local", "worktree")
-        or key not in [f"gpg.{name}" for name in _PROGRAMS]
-    )
+    Left out are the programs that a repository of another user names.
+    """
+    raw = repo.git.run("config", "--list", "-z", "--show-scope", "--show-origin")
+    words = raw.decode("utf-8", "surrogateescape").split("\0")
+    for scope, origin, entry in zip(words[0::3], words[1::3], words[2::3], strict=False):
+        key, newline, value = entry.partition("\n")
+        program = key.lower().startswith("gpg.") and key.lower()[4:] in _PROGRAMS.split()
+        if repo.own or not program or scope not in ("local", "worktree"):
+            yield scope, origin, key.lower(), value if newline else "true"
 
 
 def wanted(key: str) -> bool:
     """Whether `config.build` looks at a key of git's configuration, in lower case."""
-    return (
-        key.startswith(("mem.", "gpg."))
-        or key in ("commit.gpgsign", "user.signingkey")
-        or key in _IDENTITY
-    )
-
-
-_IDENTITY = tuple(
-    f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email")
-)
+    return key.startswith(("mem.", "gpg.")) or key in _WANTED
 
 
 # The policy file

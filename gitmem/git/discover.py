@@ -1,14 +1,13 @@
-"""Finds the repository of a hook, with HEAD, the notes refs and the settings, without starting git.
+"""Finds the repository of a hook, with HEAD, notes refs and settings, without starting git.
 
 Promise: `look` gives git's answer, from the files that git reads, or raises Unsure; it starts no
 process and writes nothing. `ask` asks git. `find` looks, and asks git where files do not tell.
 `None` means that git would find no repository here, or would refuse this one (`safe.directory`), or
-that it is a bare repository that nobody named: a commit can bring such a directory, and its
-configuration could name programs (see `repository`). git alone decides what is a bare repository.
+that it is a bare repository that nobody named (see `repository`).
 
 Files do not tell: variables that change git's search, reftable, unknown extensions, another owner,
-another file system, settings that changed since git was asked for them (`config_cache`). The
-environment (`GIT_MEM_*`) overrides settings at every look.
+another file system, what may be a bare repository, settings that changed since git was asked for
+them (`config_cache`). The environment (`GIT_MEM_*`) overrides settings at every look.
 """
 
 from __future__ import annotations
@@ -27,19 +26,9 @@ if TYPE_CHECKING:
 
 # They change what git takes for the repository or its configuration.
 _VARIABLES = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_CEILING_DIRECTORIES",
-    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_NAMESPACE",
-    "GIT_CONFIG",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_REFERENCE_BACKEND",
-    "GIT_TEST_ASSUME_DIFFERENT_OWNER",
-    "SUDO_UID",
+    "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_CEILING_DIRECTORIES GIT_DISCOVERY_ACROSS_FILESYSTEM"
+    " GIT_OBJECT_DIRECTORY GIT_NAMESPACE GIT_CONFIG GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS"
+    " GIT_REFERENCE_BACKEND GIT_TEST_ASSUME_DIFFERENT_OWNER SUDO_UID"
 )
 # Extensions that change nothing of what we read.
 _EXTENSIONS = (
@@ -47,60 +36,35 @@ _EXTENSIONS = (
     " refstorage"
 )
 _KNOWN = frozenset(_EXTENSIONS.split())
+# What a configuration has that could be of git mem, or that files do not settle.
+_TELLING = "[mem|mergestrategy|include|worktree =|bare = true|reftable"
 
 
 class Here:
     """One place in one repository, at one moment. Paths are absolute and real.
 
-    `top`: of the working tree around the place, "" where there is none. `head`:
-    the commit, "" while there is none. `branch`: its short name, "" when HEAD is
-    detached. `refs`: {notes ref of ours: its commit}, absent ones left out. `lost`: those
-    that are gone or broken, found by their backups: whoever reads the notes puts them back.
-    `initialised`: somebody wants git mem here: a setting of this repository says
-    so, or memories are here.
+    `top`: of the working tree around the place, "" where there is none. `head`: the commit, ""
+    while there is none. `branch`: its short name, "" when HEAD is detached. `refs`: {notes ref of
+    ours: its commit}, absent ones left out. `lost`: those that are gone or broken, found by their
+    backups: whoever reads the notes puts them back. `initialised`: somebody wants git mem here: a
+    setting of this repository says so, or memories are here.
     """
 
-    __slots__ = (
-        "bare",
-        "branch",
-        "common_dir",
-        "git_dir",
-        "head",
-        "hex_len",
-        "initialised",
-        "lost",
-        "mem_dir",
-        "refs",
-        "settings",
-        "top",
-    )
-
     def __init__(
-        self,
-        git_dir: str,
-        common_dir: str,
-        top: str,
-        bare: bool,
-        head: str,
-        branch: str,
-        hex_len: int,
-        refs: dict[str, str],
-        settings: config.Config,
-        initialised: bool,
-        lost: list[str] | None = None,
+        self, git_dir: str, common_dir: str, top: str, settings: config.Config, bare: bool = False
     ) -> None:
         self.git_dir = git_dir
         self.common_dir = common_dir
         self.mem_dir = memfile.directory(common_dir)
         self.top = top
         self.bare = bare
-        self.head = head
-        self.branch = branch
-        self.hex_len = hex_len
-        self.refs = refs
         self.settings = settings
-        self.initialised = initialised
-        self.lost = lost or []
+        self.head = ""
+        self.branch = ""
+        self.hex_len = 40
+        self.refs: dict[str, str] = {}
+        self.lost: list[str] = []
+        self.initialised = False
 
     @property
     def home(self) -> str:
@@ -128,13 +92,11 @@ def find(cwd: str, environ: Mapping[str, str]) -> Here | None:
 
 def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
     """Where `cwd` is, from files; None where no repository is around it. Raises Unsure."""
-    if any(environ.get(name) for name in _VARIABLES):
+    if any(environ.get(name) for name in _VARIABLES.split()):
         raise Unsure("the environment names a repository or settings")
     try:
         place = _discover(os.path.realpath(cwd))
-        if place is None:
-            return None
-        return _read(*place, environ)
+        return _read(*place, environ) if place else None
     except (OSError, ValueError) as e:
         raise Unsure(str(e)) from None
 
@@ -149,52 +111,41 @@ def _read(
     packed = Packed(common_dir)
     known = config_cache.load(config_cache.path(mem_dir, git_dir, top, environ), text)
     if known is None:
-        if not os.path.isdir(mem_dir) and _stranger(git_dir, common_dir, packed):
-            settings = config.build({}, {}, environ, strict=False)
-            head, branch = head_of(text, common_dir, packed, 0)
-            return Here(
-                git_dir, common_dir, top, False, head, branch, len(head) or 40, {}, settings, False
-            )
-        raise Unsure("settings are not known")
+        if os.path.isdir(mem_dir) or not _stranger(git_dir, common_dir, packed):
+            raise Unsure("settings are not known")
+        here = Here(git_dir, common_dir, top, config.build({}, {}, environ, strict=False))
+        here.head, here.branch = head_of(text, common_dir, packed, 0)
+        here.hex_len = len(here.head) or 40
+        return here
     core = known["core"]
-    if (
-        any(key.startswith("extensions.") and key[11:] not in _KNOWN for key in core)
-        or core.get("extensions.refstorage", "files") != "files"
-    ):
+    extensions = {key[11:] for key in core if key.startswith("extensions.")}
+    if extensions - _KNOWN or core.get("extensions.refstorage", "files") != "files":
         raise Unsure("an extension of the repository format")
-    if not linked or "extensions.worktreeconfig" in core:
-        named = core.get("core.worktree", "")
-        if core.get("core.bare", "false") != "false" or (
-            named and os.path.realpath(os.path.join(git_dir, named)) != top
-        ):
+    if not linked or "worktreeconfig" in extensions:
+        named = os.path.realpath(os.path.join(git_dir, core.get("core.worktree") or top))
+        if core.get("core.bare", "false") != "false" or named != top:
             raise Unsure("the working tree is another one")
-    hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
-    head, branch = head_of(text, common_dir, packed, hex_len)
     settings = config.build(known["git"], known["policy"], environ, strict=False)
-    refs, lost = {}, []
+    here = Here(git_dir, common_dir, top, settings)
+    here.hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
+    here.head, here.branch = head_of(text, common_dir, packed, here.hex_len)
     for ref in (settings.team_ref, settings.private_ref):
-        id, gone = notes_ref(common_dir, ref, packed, hex_len)
+        id, gone = notes_ref(common_dir, ref, packed, here.hex_len)
         if id:
-            refs[ref] = id
-            lost += [ref] if gone else []
-    wanted = bool(refs) or _wanted(known["own"], settings)
-    return Here(
-        git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, wanted, lost
-    )
+            here.refs[ref] = id
+            here.lost += [ref] if gone else []
+    here.initialised = bool(here.refs) or _wanted(known["own"], settings)
+    return here
 
 
 def _wanted(own: list[str], settings: config.Config) -> bool:
-    """Whether keys in the repository's own configuration say that git mem is wanted here: any
-    setting of ours, or what `init` adds.
-    """
+    """Whether the repository's own configuration has a setting of ours, or what `init` adds."""
     added = f"notes.{settings['ref']}/team.mergestrategy".lower()
     return any(key.startswith("mem.") or key == added for key in own)
 
 
 def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
-    """(git directory, common directory, top of the working tree, whether that is a linked one), as
-    git goes up from `cwd`.
-    """
+    """(git directory, common directory, top, whether linked), as git goes up from `cwd`."""
     device = os.stat(cwd).st_dev
     top = cwd
     while True:
@@ -239,86 +190,46 @@ def _may_be_bare(path: str) -> bool:
 
 
 def _git_dir(path: str) -> tuple[str, str, bool] | None:
-    """(git directory, common directory, whether they differ) of a path, None where git would not
-    take it for a git directory.
-    """
+    """(git directory, common directory, whether they differ); None for no git directory."""
     path = os.path.realpath(path)
     file = os.path.join(path, "HEAD")
-    try:
-        head = text_of(file)
-    except FileNotFoundError:
-        if os.path.islink(file):
-            raise Unsure("an odd HEAD") from None
+    if not os.path.lexists(file):
         return None
-    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so:
-    # what it leads to holds an id.
-    if not head.startswith("ref: refs/") and (not is_id(head.strip(), 0) or os.path.islink(file)):
+    head = text_of(file)
+    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so.
+    if os.path.islink(file) or not (head.startswith("ref: refs/") or is_id(head.strip(), 0)):
         raise Unsure("an odd HEAD")
-    common = path
-    try:
-        named = text_of(os.path.join(path, "commondir"))
-        common = os.path.realpath(os.path.join(path, named.rstrip("\r\n")))
-    except FileNotFoundError:
-        pass
-    if not os.path.isdir(os.path.join(common, "objects")) or not os.path.isdir(
-        os.path.join(common, "refs")
-    ):
+    named = text_of(os.path.join(path, "commondir"), missing="").rstrip("\r\n")
+    common = os.path.realpath(os.path.join(path, named))
+    if not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
         return None
     return path, common, common != path
 
 
 def _stranger(git_dir: str, common_dir: str, packed: Packed) -> bool:
-    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own
-    configuration, no notes ref with the end of one of ours.
-    """
+    """Whether neither configuration nor refs can be of git mem, in a repository without `mem/`."""
     for path in (os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")):
-        try:
-            content = text_of(path).lower()
-        except FileNotFoundError:
-            continue
-        if (
-            any(
-                word in content
-                for word in (
-                    "[mem",
-                    "mergestrategy",
-                    "include",
-                    "worktree =",
-                    "bare = true",
-                    "reftable",
-                )
-            )
-            or not _extensions(content) <= _KNOWN
-        ):
+        content = text_of(path, missing="").lower()
+        told = any(word in content for word in _TELLING.split("|"))
+        if told or not _extensions(content) <= _KNOWN:
             return False
     places = [os.path.join(common_dir, "refs", "notes"), os.path.join(common_dir, config.BACKUPS)]
-    return not packed.has_ours() and not any(
-        name in ("team", "private")
-        for place in places
-        for _, _, names in os.walk(place)
-        for name in names
-    )
+    names = {name for place in places for _, _, files in os.walk(place) for name in files}
+    return not packed.has_ours() and names.isdisjoint(("team", "private"))
 
 
 def _extensions(content: str) -> set[str]:
-    """The keys below the headings `[extensions]` of a configuration; of odd lines something that is
-    no key.
-    """
-    return {
-        line.partition("=")[0].strip()
-        for part in content.split("[extensions]")[1:]
-        for line in part.partition("[")[0].splitlines()
-        if line.strip()
-    }
+    """The keys below `[extensions]` in a configuration; of odd lines something that is no key."""
+    parts = [part.partition("[")[0] for part in content.split("[extensions]")[1:]]
+    rows = [row for part in parts for row in part.splitlines() if row.strip()]
+    return {row.partition("=")[0].strip() for row in rows}
 
 
 # Asking
 
 
 def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
-    """The same by git, whose environment is that of this process; keeps the settings for the next
-    `look`. Raises MemError where there is no git.
-    """
+    """The same by git, in this process's environment; keeps the settings. Raises MemError."""
     from ..core.errors import NotARepository
     from . import repository
 
@@ -334,32 +245,20 @@ def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
 
 def of(repo: Repo, environ: Mapping[str, str]) -> Here:
     """The place of an opened repository, by git."""
-    known = config_cache.read(repo, environ, keep=not any(environ.get(name) for name in _VARIABLES))
+    keep = not any(environ.get(name) for name in _VARIABLES.split())
+    known = config_cache.read(repo, environ, keep)
     settings = config.build(known["git"], known["policy"], environ, strict=False)
+    here = Here(repo.git_dir, repo.common_dir, repo.top, settings, repo.bare)
     ours = (settings.team_ref, settings.private_ref)
     names = (*ours, *map(config.backup_of, ours))
     rows = repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", *names).splitlines()
     found = dict(row.split(" ") for row in rows)
-    refs = {ref: found[ref] for ref in ours if ref in found}
-    back = {
-        ref: found.get(config.backup_of(ref)) or last_logged(repo.common_dir, ref, repo.hex_len)
-        for ref in ours
-        if ref not in refs
-    }
-    lost = [ref for ref, id in back.items() if id]
-    refs.update((ref, back[ref]) for ref in lost)
-    head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
-    initialised = bool(refs) or _wanted(known["own"], settings)
-    return Here(
-        repo.git_dir,
-        repo.common_dir,
-        repo.top,
-        repo.bare,
-        head,
-        repo.branch(),
-        repo.hex_len,
-        refs,
-        settings,
-        initialised,
-        lost,
-    )
+    for ref in ours:
+        id = found.get(ref) or found.get(config.backup_of(ref))
+        if id := id or last_logged(repo.common_dir, ref, repo.hex_len):
+            here.refs[ref] = id
+            here.lost += [] if ref in found else [ref]
+    here.head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
+    here.branch, here.hex_len = repo.branch(), repo.hex_len
+    here.initialised = bool(here.refs) or _wanted(known["own"], settings)
+    return here

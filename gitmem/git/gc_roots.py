@@ -1,22 +1,18 @@
-"""The roots that keep objects alive in one repository: refs, HEADs, reflogs, indexes and
-unfinished merges, of every worktree.
+"""The roots that keep objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished
+merges, of every worktree.
 
-Promise: every root that `git gc` respects is named; like git, this leaves out FETCH_HEAD and
-ORIG_HEAD. Nothing is changed.
+Promise: all that `git gc` respects are named; like git, this leaves out FETCH_HEAD and ORIG_HEAD.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from .gitcmd import Git
 
-    from .gitcmd import Git
-
-    Root = tuple[str, str]  # (name for the user, object id)
+Root = tuple[str, str]  # (name for the user, object id)
 
 _OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # each worktree has its own
 _LOGGED = 500  # entries of a reflog asked for at a time
@@ -50,43 +46,6 @@ def refs(git: Git) -> list[Root]:
     return out
 
 
-def history_of(
-    git: Git, found: list[Root], strange: Callable[[str], bool]
-) -> tuple[list[Root], list[Root]]:
-    """(roots with a usual history, the others): notes, roots that point to no commit,
-    and roots with a first commit that is `strange`.
-    """
-    answers = git.ids([id + "^{commit}" for _, id in found])
-    commits: list[tuple[Root, str]] = []
-    others: list[Root] = []
-    for root, id in zip(found, answers, strict=True):
-        if id and not root[0].startswith("refs/notes/"):
-            commits.append((root, id))
-        else:
-            others.append(root)
-    stdin = "".join(id + "\n" for id in dict.fromkeys(id for _, id in commits)).encode()
-    if not stdin:
-        return [], others
-    out = git.run(
-        "rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)
-    )
-    first = [id for id in out.decode().split() if strange(id)]
-    if not first:
-        return [root for root, _ in commits], others
-    containing = [f"--contains={id}" for id in first]
-    named = set(git.text("for-each-ref", "--format=%(refname)", *containing).splitlines())
-    usual: list[Root] = []
-    for root, id in commits:
-        inside = root[0] in named
-        if not root[0].startswith("refs/"):  # a HEAD, or a ref of another worktree
-            inside = any(
-                git.run_status("merge-base", "--is-ancestor", one, id, ok=(0, 1, 128))[1] != 1
-                for one in first
-            )
-        (others if inside else usual).append(root)
-    return usual, others
-
-
 def reflogs(git: Git) -> Iterator[Root]:
     """Every entry of every reflog, old and new side."""
     for prefix, directory in git_dirs(git):
@@ -95,15 +54,19 @@ def reflogs(git: Git) -> Iterator[Root]:
             for name in names:
                 path = os.path.join(at, name)
                 label = f"the reflog of {prefix}{os.path.relpath(path, logs).replace(os.sep, '/')}"
-                with contextlib.suppress(OSError), open(path, "rb") as f:
-                    for row in f:
-                        for word in row.split(b" ", 2)[:2]:
-                            if word.strip(b"0"):
-                                yield label, word.decode("ascii", "replace")
+                yield from ((label, id) for id in _rows(path))
     if in_tables(git):
         for name in git.text("reflog", "list", ok=(0, 128, 129)).splitlines():
-            for id in logged(git, name):
-                yield f"the reflog of {name}", id
+            yield from ((f"the reflog of {name}", id) for id in logged(git, name))
+
+
+def _rows(path: str) -> Iterator[str]:
+    """The ids in a reflog's file, oldest first."""
+    with contextlib.suppress(OSError), open(path, "rb") as f:
+        for row in f:
+            for word in row.split(b" ", 2)[:2]:
+                if word.strip(b"0") and not word.strip(b"0123456789abcdef"):
+                    yield word.decode()
 
 
 def in_tables(git: Git) -> bool:
@@ -112,7 +75,9 @@ def in_tables(git: Git) -> bool:
 
 
 def logged(git: Git, ref: str, most: int = 0) -> list[str]:
-    """Former tips of a ref, newest first, missing ones included (`git log -g` ends at one)."""
+    """Former tips of a ref, newest first, also missing ones; of a reftable at most `most`."""
+    if not in_tables(git):
+        return list(dict.fromkeys(_rows(os.path.join(git.common_dir, "logs", ref))))[::-1]
     ids: list[str] = []
     while not most or len(ids) < most:
         n = min(_LOGGED, most - len(ids)) if most else _LOGGED
@@ -128,15 +93,13 @@ def unfinished(git: Git) -> Iterator[Root]:
     """Commits of unfinished merges, cherry-picks and rebases."""
     for prefix, directory in git_dirs(git):
         for name in sorted(os.listdir(directory)):
-            if name not in _NO_ROOTS and (
-                name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())
-            ):
-                with (
-                    contextlib.suppress(OSError),
-                    open(os.path.join(directory, name), encoding="ascii", errors="replace") as f,
-                ):
-                    for row in f:
-                        yield prefix + name, row.split()[0] if row.split() else ""
+            kept = name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())
+            if not kept or name in _NO_ROOTS:
+                continue
+            path = os.path.join(directory, name)
+            with contextlib.suppress(OSError), open(path, "rb") as f:
+                rows = f.read().decode("ascii", "replace").splitlines()
+                yield from ((prefix + name, row.split()[0]) for row in rows if row.strip())
 
 
 def indexed(git: Git) -> Iterator[Root]:

@@ -1,18 +1,15 @@
 """Files in `<git-common-dir>/mem/`: how they are opened, and who may read them.
 
-What stands there may have been planted, by an unpacked archive or by others who
-could write to the directory. A link would have us truncate what it leads to, a
-named pipe would have us wait for ever.
+What stands there may have been planted. A link would have us truncate what it leads to, a named
+pipe would have us wait for ever.
 
-Promise: `opened` gives a regular file of ours, with one name and mode 0600, or raises
-OSError. Where a writer finds anything else, it removes that name, never what the
-name leads to, and makes the file anew. A file of the user's that has another name, as
-`cp -al` gives it, is replaced by a copy: what waits in the spool stands nowhere else. `mem/` itself
-must be a directory of ours and no link. Else nothing in it is used, answers come
-without a cache, and `git mem doctor` says why.
+Promise: `opened` gives a regular file of ours, with one name and mode 0600, or raises OSError.
+Where a writer finds anything else, it removes that name, never what the name leads to, and makes
+the file anew; a file of the user's that has another name (`cp -al`) is replaced by a copy. `mem/`
+itself must be a directory of ours and no link, else nothing in it is used.
 
-Ours: of the user, or of the owner of the directory above (root in a container
-works in the clone of a user). Imports only `os`: every prompt waits for it.
+Ours: of the user, or of the owner of the directory above (root in a container works in the clone
+of a user). Imports only `os`: every prompt waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 NOWHERE = os.path.join(os.devnull, "mem")  # nothing is found or made below it
 _WRITES = os.O_WRONLY | os.O_RDWR
-_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 _KIND, _FILE, _DIRECTORY, _LINK = 0o170000, 0o100000, 0o040000, 0o120000  # `stat` is an import
 _OTHERS = 0o077
 MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
@@ -58,7 +55,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> int:
     if flags & _WRITES:
         _close_to_others(above, os.lstat(above))
         clear(path)
-    fd = os.open(path, flags & ~os.O_TRUNC | _SAFE, 0o600)
+    fd = os.open(path, flags & ~os.O_TRUNC | SAFE, 0o600)
     try:
         found = os.fstat(fd)
         if why := _unfit(path, found, _FILE):
@@ -115,18 +112,18 @@ def _part(path: str, found: os.stat_result) -> None:
     new = f"{path}.{os.getpid()}.own"
     cache = os.path.basename(path).startswith("index-")
     mine = found.st_mode & _KIND == _FILE and found.st_uid == _user(found)
-    if mine and not cache and found.st_size <= MOST:
-        fd = os.open(path, os.O_RDONLY | _SAFE)
-        with open(fd, "rb") as f:
-            same = os.fstat(fd).st_ino == found.st_ino
-            content = f.read(MOST) if same else b""
-        if same:
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o600), "wb") as f:
-                f.write(content)
-            os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
-            os.replace(new, path)
-            return
-    os.unlink(path)
+    if not mine or cache or found.st_size > MOST:
+        os.unlink(path)
+        return
+    fd = os.open(path, os.O_RDONLY | SAFE)
+    with open(fd, "rb") as f:
+        if os.fstat(fd).st_ino != found.st_ino:
+            return  # somebody did so meanwhile
+        content = f.read(MOST)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600), "wb") as f:
+        f.write(content)
+    os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
+    os.replace(new, path)
 
 
 def wrong(path: str, kind: int = _FILE) -> str:
@@ -192,15 +189,12 @@ def _odd(path: str) -> Iterator[tuple[str, str]]:
 
 def mend(common_dir: str) -> None:
     """Closes `mem/` to others and removes what is not ours in it."""
-    if directory(common_dir) == NOWHERE:
-        return  # not ours to remove: a person put it there
-    for path, why in list(odd(common_dir)):
+    odd_ones = [] if directory(common_dir) == NOWHERE else list(odd(common_dir))
+    for path, why in odd_ones:  # of NOWHERE nothing: a person put it there
         try:
-            if why == CLOSED:
-                continue
             if why.startswith(_MODE):
                 os.chmod(path, os.lstat(path).st_mode & 0o700)
-            else:
+            elif why != CLOSED:
                 _part(path, os.lstat(path))
         except OSError:
             continue

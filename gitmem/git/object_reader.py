@@ -1,8 +1,7 @@
 """Objects of a repository through one open `git cat-file --batch`, some 30 microseconds each.
 
-Promises. A damaged object, or one that a partial clone cannot fetch, counts as
-missing and stops nobody. An object longer than its caller wants is never
-read: the header that comes before it has its size.
+Promise: a damaged object, or one that a partial clone cannot fetch, counts as missing and stops
+nobody. An object longer than its caller wants is never read: the header before it has its size.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 # Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the
 # name of what is missing.
 REQUESTS = 16 * 1024
-LARGEST = (
-    4 << 20
-)  # bytes of a note that is read: our own ones have 32 KiB and one line, which has 1 MiB at most
-_TOGETHER = (
-    8 << 20
-)  # bytes of answers that are held at a time where the caller bounds the single one
+# Bytes of a note that is read: our own ones have 32 KiB and one line, of 1 MiB at most.
+LARGEST = 4 << 20
+_TOGETHER = 8 << 20  # bytes of answers that are held at a time where the caller bounds one
 _ENDED = 32  # objects that may end `git cat-file` before we give up
 _HEX = frozenset("0123456789abcdef")
+_NOTHING = "no such object"
+
+Found = tuple[str, str, bytes]  # (object id, type, content)
 
 
 class TooLarge(bytes):
@@ -49,25 +48,20 @@ class Objects:
         self._args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", mode]
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
-        self._here: dict[str, bool] | None = (
-            # in a partial clone that lacks something: whether an id is here, so that no other ends
-            # git
-            None
-        )
-        self._trees: dict[str, str] = {}  # {commit: its tree}
-        self._large: dict[
-            str, tuple[str, str, bytes]
-        ] = {}  # {full id: what is answered for it without asking}
-        self._process = git.dialog(self._args, env)
+        # In a partial clone where one did: whether an id is here, so that it does not end git.
+        self._here: dict[str, bool] | None = None
+        self._start()
 
-    def get(self, name: str, most: int = 0) -> tuple[str, str, bytes] | None:
+    def _start(self) -> None:
+        pipes = {"stdin": -1, "stdout": -1, "stderr": -3}
+        self._process = self._git.start(self._args, self._env, **pipes)
+
+    def get(self, name: str, most: int = 0) -> Found | None:
         """(object id, type, content) of a revision expression; None where there is no such
         object."""
         return next(iter(self.get_many([name], most)))
 
-    def get_many(
-        self, names: Iterable[str], most: int = 0
-    ) -> Iterator[tuple[str, str, bytes] | None]:
+    def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[Found | None]:
         """The same for many names, in order; requests go out in blocks so that no pipe fills up.
 
         `most`: bytes of the longest content that is read, if not 0; of others it is `TooLarge`.
@@ -76,131 +70,58 @@ class Objects:
         size = 0
         for name in names:
             # An empty or torn request line would shift every answer after it.
-            block.append(
-                name if 0 < len(name) < REQUESTS and "\n" not in name else "no such object"
-            )
+            block.append(name if 0 < len(name) < REQUESTS and "\n" not in name else _NOTHING)
             size += len(block[-1]) * 4
             if size >= REQUESTS:
                 yield from self._ask(block, most)
                 block, size = [], 0
-        if block:
-            yield from self._ask(block, most)
+        yield from self._ask(block, most)
 
-    def _ask(self, names: list[str], most: int) -> Iterator[tuple[str, str, bytes] | None]:
+    def _ask(self, names: list[str], most: int) -> Iterator[Found | None]:
         """The answers of one block, in parts that are read whole: whoever takes them may ask for
         other objects meanwhile.
 
         A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once
-        more, then it counts as missing."""
+        more, then it counts as missing.
+        """
         again = ""
         while names:
-            known = [self._too_large(name, most) for name in names]
-            asked = [
-                "no such object" if large else name
-                for name, large in zip(names, known, strict=True)
-            ]
-            got, stopped = self._round(
-                asked if self._here is None else self._served(asked, self._here), most
-            )
-            answers = [large or found for large, found in zip(known, got, strict=False)]
+            asked = names if self._here is None else self._served(names, self._here)
+            answers, stopped = self._round(asked, most)
             names = names[len(answers) :]
-            if answers and answers[-1] and isinstance(answers[-1][2], TooLarge):
-                self._weigh(names, most)
-            if not names and not stopped:
-                yield from answers
-                return
             if stopped:
                 self._process.kill()  # else it prints on what nobody wants
                 if self._git.until is not None and time.monotonic() > self._git.until:
                     raise GitFailed("git cat-file took too long")
-            self.close()
-            self._process = self._git.dialog(self._args, self._env)
-            if not stopped:
-                if names[0] == again:
-                    self._ended += 1
-                    if self._ended > _ENDED:
-                        raise GitFailed(
-                            "git cat-file ended early",
-                            hint="`git fsck` shows whether the repository is damaged",
-                        )
-                    answers.append(None)
-                    del names[0]
-                    if self._here is None and self._git.partial:
-                        self._here = {}
-                else:
-                    again = names[0]
+            if stopped or names:
+                self.close()
+                self._start()
+            if names and not stopped and names[0] != again:
+                again = names[0]
+            elif names and not stopped:
+                if self._here is None and self._git.partial:
+                    self._here = {}
+                self._ended += self._here is None
+                if self._ended > _ENDED:
+                    hint = "`git fsck` shows whether the repository is damaged"
+                    raise GitFailed("git cat-file ended early", hint)
+                answers.append(None)
+                names = names[1:]
             yield from answers
 
-    def _too_large(self, name: str, most: int) -> tuple[str, str, bytes] | None:
-        """What is known of an object by its full id, if it is longer than `most`."""
-        found = self._large.get(name)
-        return (
-            found if found and isinstance(found[2], TooLarge) and 0 < most < found[2].size else None
-        )
-
-    def _weigh(self, names: list[str], most: int) -> None:
-        """Which of these are too large, in one call: each that git begins to print costs a
-        process."""
-        ids = [name for name in dict.fromkeys(names) if len(name) >= 40 and _HEX.issuperset(name)]
-        for name, found in zip(ids, self._git.names.get_many(ids, most), strict=True):
-            if found and isinstance(found[2], TooLarge):
-                self._large[name] = found
-
     def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
-        """The names; in place of those that need an object which is not here, one that nothing
-        has."""
-        roots = {
-            name: root
-            for name in names
-            if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)
-        }
-        self._look(roots.values(), here)
-        commits = {
-            root
-            for name, root in roots.items()
-            if name != root and here[root] and root not in self._trees
-        }
-        if commits:  # their trees: git ends where it has to look into one that is not here
-            stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
-            rows = (
-                self._git.run(
-                    "log",
-                    "--no-walk=unsorted",
-                    "--no-show-signature",
-                    "--format=%H %T",
-                    "--stdin",
-                    stdin=stdin,
-                    ok=(0, 128),
-                    env=NO_FETCH,
-                )
-                .decode()
-                .split()
-            )
-            self._trees.update(
-                {**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))}
-            )
-        self._look((tree for root in roots.values() if (tree := self._trees.get(root))), here)
-        out = []
-        for name in names:
-            root = roots.get(name, "")
-            tree = self._trees.get(root, "") if ":" in name or name.endswith("^{tree}") else ""
-            out.append(
-                name if not root or (here[root] and (not tree or here[tree])) else "no such object"
-            )
-        return out
+        """The names, with one that nothing has for those of objects that are not here."""
+        roots = {name: name.partition(":")[0].partition("^")[0] for name in names}
+        ids = {id for id in roots.values() if len(id) >= 40 and _HEX.issuperset(id)}
+        # What was not here may have come since. This lists ids and fetches nothing.
+        if unsure := {id for id in ids if not here.get(id)}:
+            found = self._git.text("rev-parse", *(f"--disambiguate={id}" for id in unsure)).split()
+            here.update((id, id in found) for id in unsure)
+        return [name if here.get(roots[name], True) else _NOTHING for name in names]
 
-    def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
-        """Adds to `here` whether each id is here; what was not may have come since."""
-        asked = {id for id in ids if not here.get(id)}
-        found = self._git.here(asked)
-        here.update((id, id in found) for id in asked)
-
-    def _round(
-        self, names: list[str], most: int
-    ) -> tuple[list[tuple[str, str, bytes] | None], bool]:
-        """(the answers for names up to one that ends git, or after which we do; whether it was
-        us)."""
-        answers: list[tuple[str, str, bytes] | None] = []
+    def _round(self, names: list[str], most: int) -> tuple[list[Found | None], bool]:
+        """(the answers up to a name that ends git, or after which we do; whether it was us)."""
+        answers: list[Found | None] = []
         together = 0
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
@@ -217,9 +138,9 @@ class Objects:
             if len(parts) != 3 or not parts[2].strip().isdigit():
                 answers.append(None)  # "<name> missing" or "<name> ambiguous"
                 continue
-            content = b""
             size = int(parts[2])
             large = 0 < most < size
+            content = b""
             if large:
                 content = TooLarge()
                 content.size = size
@@ -229,9 +150,8 @@ class Objects:
                     break
             answers.append((parts[0].decode(), parts[1].decode(), content))
             together += len(content)
-            if self._content and (
-                large or (most and together > _TOGETHER and len(answers) < len(names))
-            ):
+            full = most and together > _TOGETHER and len(answers) < len(names)
+            if self._content and (large or full):
                 return answers, True
         return answers, False
 

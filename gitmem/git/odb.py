@@ -1,29 +1,27 @@
 """The files of one object store: deletes single objects from it, by name.
 
-Promise: every other object stays, also an unreachable one, with the age that git goes by. A
-pack is written anew before the old one goes; the multi-pack-index and the commit-graph,
-which name objects, are deleted before and written anew afterwards, with git's default
-options. So a crash at any instant leaves every other object readable, and running again
-finishes. A reader beside it looks once more, as it does beside `git repack -d`. Nothing is fetched,
-nothing in alternates is touched. Bitmaps go; git makes them anew at its next clean-up.
+Promise: every other object stays, also an unreachable one, with the age that git goes by. A pack is
+written anew before the old one goes; the multi-pack-index and the commit-graph, which name objects,
+are deleted before and written anew afterwards. So a crash at any instant leaves every other object
+readable, and running again finishes. Nothing is fetched, nothing in alternates is touched. Bitmaps
+go; git makes them anew at its next clean-up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import re
 import tempfile
 import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 from ..core.errors import GitFailed, MemError
-from . import packfile
+from . import reflock
 from .gitcmd import NO_FETCH, Git
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import IO
 
 PATIENCE = 30.0  # seconds to wait for another clean-up
 _SETTLED = 2.0  # seconds without a write: a temporary file belongs to a crashed process
@@ -53,72 +51,52 @@ class Odb:
         rows = self.git.text("count-objects", "-v").splitlines()
         return [row.removeprefix("alternate: ") for row in rows if row.startswith("alternate: ")]
 
-    def packs(self) -> list[str]:
+    def packs(self) -> set[str]:
         """Paths of the packs that git uses, without suffix."""
-        with contextlib.suppress(FileNotFoundError):
-            return sorted(
-                os.path.join(self._packs, n[:-4])
-                for n in os.listdir(self._packs)
-                if n.endswith(".idx") and not n.startswith("tmp_")
-            )
-        return []
+        names = os.listdir(self._packs) if os.path.isdir(self._packs) else []
+        used = [n for n in names if n.endswith(".idx") and not n.startswith("tmp_")]
+        return {os.path.join(self._packs, n[:-4]) for n in used}
 
     def pack_ids(self, pack: str) -> set[str]:
         """The ids of all objects in a pack; none where it is gone meanwhile."""
-        named = ["--object-format=sha256"] if self._hex_len == 64 else []
+        format = "sha256" if self._hex_len == 64 else "sha1"
         try:
             with open(pack + ".idx", "rb") as index:
-                return {row.split()[1] for row in self._rows(["show-index", *named], index)}
+                rows = self._rows(["show-index", f"--object-format={format}"], index)
+                return {row.split()[1] for row in rows}
         except FileNotFoundError:
             return set()
 
-    def loose(self, since: float = 0.0) -> Iterator[str]:
+    def loose(self, since: float) -> Iterator[str]:
         """Ids of loose objects that were written, or asked to be written, since a time."""
         for level in range(256):
-            try:
-                entries = list(os.scandir(os.path.join(self.dir, f"{level:02x}")))
-            except OSError:
-                continue
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    if len(entry.name) == self._hex_len - 2 and (
-                        not since or entry.stat().st_mtime >= since
-                    ):
+            folder = os.path.join(self.dir, f"{level:02x}")
+            for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+                with contextlib.suppress(FileNotFoundError):
+                    if len(entry.name) == self._hex_len - 2 and entry.stat().st_mtime >= since:
                         yield f"{level:02x}{entry.name}"
 
     def present(self, ids: Iterable[str]) -> set[str]:
         """Which of the ids git finds, here or in an alternate; a listing fetches nothing."""
-        asked = set(ids)
-        return asked.intersection(self.listing("%(objectname)")) if asked else asked
+        return set(ids).intersection(self.listing("%(objectname)"))
 
     def own(self, ids: Iterable[str]) -> set[str]:
         """Which of the ids lie in this store itself."""
         asked = set(ids)
-        found = {id for id in asked if os.path.exists(self._loose(id))}
-        for pack in self.packs() if asked else ():
-            found |= asked & self.pack_ids(pack)
-        return found
+        packed = [asked & self.pack_ids(pack) for pack in self.packs()] if asked else []
+        return {id for id in asked if os.path.exists(self._loose(id))}.union(*packed)
 
     def listing(self, format: str) -> Iterator[str]:
         """One line about every object here and in alternates, in the order of the packs."""
-        return self.rows(
-            "cat-file", "--batch-all-objects", "--unordered", f"--batch-check={format}"
-        )
+        check = f"--batch-check={format}"
+        return self.rows("cat-file", "--batch-all-objects", "--unordered", check)
 
     def reachable(self, ids: Iterable[str]) -> Iterator[str]:
         """Ids of all objects that can be reached from these, as far as they are here."""
         start = "".join(id + "\n" for id in dict.fromkeys(ids)).encode()
+        words = ["--objects", "--no-object-names", "--ignore-missing", "--missing=allow-any"]
         if start:
-            yield from self.rows(
-                "rev-list",
-                "--objects",
-                "--no-object-names",
-                "--ignore-missing",
-                "--missing=allow-any",
-                "--stdin",
-                stdin=start,
-                ok=(0, 128),
-            )
+            yield from self.rows("rev-list", *words, "--stdin", stdin=start, ok=(0, 128))
 
     def rows(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> Iterator[str]:
         """The lines that a git command prints, as it prints them."""
@@ -140,9 +118,8 @@ class Odb:
             process.stdout.close()
             status = process.wait()
         if status not in ok:
-            raise GitFailed(
-                f"git {command[0]} failed", hint="`git fsck` names what is damaged", status=status
-            )
+            hint = "`git fsck` names what is damaged"
+            raise GitFailed(f"git {command[0]} failed", hint, status=status)
 
     def _loose(self, id: str) -> str:
         return os.path.join(self.dir, id[:2], id[2:])
@@ -158,16 +135,15 @@ class Odb:
         where it says no, nothing is deleted and the answer is None. Raises GitFailed or OSError
         where a pack cannot be written anew; nothing is deleted then either.
         """
-        doomed = set(ids)
         old: set[str] = set()
         new: set[str] = set()
-        for pack in self.packs():
+        for pack in sorted(self.packs()):
             held = self.pack_ids(pack)
-            if not held.isdisjoint(doomed):
+            kept = held.difference(ids)
+            if kept != held:
                 old.add(pack)
-                if held - doomed:
-                    new.add(self._rewritten(pack, held - doomed))
-        self._sync_directory()
+                new.update([self._rewritten(pack, kept)] if kept else [])
+        reflock.sync_directory(self._packs)  # the new names, before the old ones go
         if not free():
             for pack in new - old:
                 _unlink_pack(pack)
@@ -183,20 +159,10 @@ class Odb:
 
     def _rewritten(self, pack: str, kept: set[str]) -> str:
         """The path of a new pack with these objects of `pack`, written and checked."""
-        made = (
-            os.path.join(self._packs, "pack-")
-            + self.git.run(
-                "-c",
-                "pack.packSizeLimit=0",
-                "pack-objects",
-                "--quiet",
-                "--delta-base-offset",
-                os.path.join(self._packs, "pack"),
-                stdin="".join(id + "\n" for id in sorted(kept)).encode(),
-            )
-            .decode()
-            .strip()
-        )
+        words = ["-c", "pack.packSizeLimit=0", "pack-objects", "--quiet", "--delta-base-offset"]
+        stdin = "".join(id + "\n" for id in sorted(kept)).encode()
+        name = self.git.run(*words, os.path.join(self._packs, "pack"), stdin=stdin)
+        made = os.path.join(self._packs, f"pack-{name.decode().strip()}")
         if self.pack_ids(made) != kept:
             raise GitFailed(
                 f"'{made}.pack' lacks objects of '{pack}.pack'",
@@ -215,33 +181,22 @@ class Odb:
         os.utime(made + ".pack", ns=(was.st_atime_ns, was.st_mtime_ns))
         return made
 
-    def _sync_directory(self) -> None:
-        """Brings the new names to the disk before the old ones go."""
-        with contextlib.suppress(OSError):
-            fd = os.open(self._packs, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-
     def _drop_derived(self) -> set[str]:
         """Deletes the multi-pack-index and the commit-graph; returns which of them there were."""
-        info = os.path.join(self.dir, "info")
         dropped = set()
-        for kind, at in (("multi-pack-index", self._packs), ("commit-graph", info)):
-            found = [
-                os.path.join(at, n)
-                for n in (os.listdir(at) if os.path.isdir(at) else ())
-                if n.startswith(kind)
-            ]
-            # The list of layers before the layers, which are ignored without it.
-            for path in [p for p in found if not os.path.isdir(p)]:
-                os.unlink(path)
-            for path in [p for p in found if os.path.isdir(p)]:
-                for name in sorted(os.listdir(path), key=lambda n: not n.endswith("-chain")):
-                    os.unlink(os.path.join(path, name))
-            if found:
+        for kind, folder in (("multi-pack-index", "pack"), ("commit-graph", "info")):
+            at = os.path.join(self.dir, folder)
+            for name in os.listdir(at) if os.path.isdir(at) else ():
+                if not name.startswith(kind):
+                    continue
                 dropped.add(kind)
+                path = os.path.join(at, name)
+                if not os.path.isdir(path):
+                    os.unlink(path)
+                    continue
+                # The list of layers before the layers, which are ignored without it.
+                for layer in sorted(os.listdir(path), key=lambda n: not n.endswith("-chain")):
+                    os.unlink(os.path.join(path, layer))
         return dropped
 
     def _write_derived(self, dropped: set[str]) -> None:
@@ -268,10 +223,9 @@ class Odb:
         pattern = re.compile(b"|".join(map(re.escape, words)))
         for path in self._leftovers() if words else ():
             try:
-                with packfile.mapped(path) as data:
-                    parts = packfile.inflated(data, self._hex_len // 2)
-                    if not any(pattern.search(part) for part in parts):
-                        continue
+                parts = inflated(path, self._hex_len // 2)
+                if not any(pattern.search(part) for part in parts):
+                    continue
                 time.sleep(min(_SETTLED, max(0.0, os.stat(path).st_mtime + _SETTLED - time.time())))
                 if os.stat(path).st_mtime + _SETTLED > time.time():
                     busy.append(path)
@@ -289,6 +243,42 @@ class Odb:
                 orphan = name.endswith(".pack") and name[:-5] + ".idx" not in names
                 if inside or name.startswith("tmp_") or orphan:
                     yield os.path.join(at, name)
+
+
+def inflated(path: str, width: int) -> Iterator[bytes]:
+    """The inflated content of a loose object, or of the objects and deltas of a pack, up to where
+    the file ends or is damaged; `width`: bytes of an object id.
+
+    The file is mapped, never read as a whole: packs have gigabytes. Raises ValueError for an
+    empty one.
+    """
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        packed = data[:4] == b"PACK"
+        at = 12 if packed else 0
+        try:
+            while at < len(data):
+                if packed:
+                    kind = (data[at] >> 4) & 7
+                    at = _after_number(data, at)
+                    if kind == 6:  # a delta, by the distance of its base
+                        at = _after_number(data, at)
+                    elif kind == 7:  # a delta, by the id of its base
+                        at += width
+                stream, tail = zlib.decompressobj(), b""
+                while not stream.eof and at < len(data):
+                    block = data[at : at + 65536]
+                    part = tail + stream.decompress(block)
+                    at += len(block) - len(stream.unused_data)
+                    yield part
+                    tail = part[-64:]
+        except (zlib.error, IndexError):
+            return
+
+
+def _after_number(data: mmap.mmap, at: int) -> int:
+    while data[at] & 0x80:
+        at += 1
+    return at + 1
 
 
 def _unlink_pack(pack: str) -> None:
@@ -330,12 +320,11 @@ def _take(path: str) -> bool:
             if time.time() - os.stat(lock).st_mtime > _LOCKED:
                 os.unlink(lock)
         return False
-    free = not _at_work(path)
-    if free:
-        os.replace(lock, path)
-    else:
+    if _at_work(path):
         os.unlink(lock)
-    return free
+        return False
+    os.replace(lock, path)
+    return True
 
 
 def _host() -> str:

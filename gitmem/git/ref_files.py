@@ -27,11 +27,7 @@ class Packed:
     @property
     def content(self) -> bytes:
         if self._content is None:
-            try:
-                with open(self._path, "rb") as f:
-                    self._content = b"\n" + f.read()
-            except FileNotFoundError:
-                self._content = b""
+            self._content = b"\n" + os.fsencode(text_of(self._path, missing=""))
         return self._content
 
     def get(self, ref: str) -> str:
@@ -71,24 +67,18 @@ def ref_of(common_dir: str, name: str, packed: Packed, hex_len: int) -> str:
                 return ""
         if text.startswith("ref:"):
             name = text[4:].strip()
-            if (
-                not name.startswith("refs/")
-                or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
-                or ".." in name
-            ):
+            own = name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
+            if own or not name.startswith("refs/") or ".." in name:
                 raise Unsure("a symbolic ref of a worktree")
-            continue
-        if not is_id(text, hex_len):
+        elif is_id(text, hex_len):
+            return text
+        else:
             raise Unsure("a ref that names no object")
-        return text
     raise Unsure("symbolic refs in a circle")
 
 
 def notes_ref(common_dir: str, ref: str, packed: Packed, hex_len: int) -> tuple[str, bool]:
-    """(commit of a notes ref, whether the ref is gone or broken).
-
-    Of a ref that is gone or broken: the commit of its backup, else the last one of its reflog.
-    """
+    """(commit of a notes ref, else of its backup or reflog; whether the ref is gone or broken)."""
     for name in (ref, config.backup_of(ref)):
         try:
             id = ref_of(common_dir, name, packed, hex_len)
@@ -117,6 +107,12 @@ def is_id(text: str, hex_len: int) -> bool:
     return whole and not text.strip("0123456789abcdef")
 
 
-def text_of(path: str) -> str:
-    with open(path, "rb") as f:
-        return os.fsdecode(f.read())
+def text_of(path: str, missing: str | None = None) -> str:
+    """The content of a file. Raises FileNotFoundError unless `missing` stands in."""
+    try:
+        with open(path, "rb") as f:
+            return os.fsdecode(f.read())
+    except FileNotFoundError:
+        if missing is None:
+            raise
+        return missing

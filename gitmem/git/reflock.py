@@ -1,14 +1,13 @@
 """Moves refs through git, and clears the lock files that a killed writer leaves.
 
-git takes `<ref>.lock`, writes the new commit into it and renames it. A kill between two of these
-steps leaves the lock, which refuses every later write and does not say whose it was.
+git takes `<ref>.lock`, writes the new commit into it and renames it. A kill in between leaves the
+lock, which refuses every later write and does not say whose it was.
 
 The rule: a lock goes when it has stood unchanged for STALE seconds and is empty or holds a commit
-of ours; git holds one for milliseconds. A commit is ours if git mem made it, if only a part of
-its id was written, or if it is not here: a dead writer made it and `gc` took it since. Any
-other lock stays, and the error names it. The same age alone decides about the locks with other
-content: of the ref's reflog, of `packed-refs` (and `packed-refs.new` beside it, which git leaves
-too) and of a reftable. A writer that was only stopped loses its lock, and its move then fails.
+of ours; git holds one for milliseconds. A commit is ours if git mem made it, if only a part of its
+id was written, or if it is not here: `gc` took it since. Any other lock stays, and the error names
+it. The age alone decides about the locks of the ref's reflog, of `packed-refs` (and
+`packed-refs.new`) and of a reftable. A writer that was only stopped fails then.
 """
 
 from __future__ import annotations
@@ -39,26 +38,21 @@ LEFT = (
 
 _EXISTS = re.compile("nable to create (?:file )?'?(.+?)'?: File exists")
 
-Done = tuple[int, bytes, bytes, int]  # (exit status, stdout, stderr, process id)
+Done = tuple[int, bytes, bytes]  # (exit status, stdout, stderr)
 
 
 # Moving refs
 
 
 def run(
-    git: Git,
-    common_dir: str,
-    ref: str,
-    args: list[str],
-    stdin: bytes = b"",
-    env: dict[str, str] | None = None,
+    git: Git, ref: str, args: list[str], stdin: bytes = b"", env: dict[str, str] | None = None
 ) -> Done:
     """A git process that moves a ref; where it succeeds, everything it wrote is on the disk."""
     process = git.start([*SYNCED, *args], env, stdin=-1, stdout=-1, stderr=-1)
     out, err = process.communicate(stdin)
     if process.returncode == 0:
-        sync_names(common_dir, ref)
-    return process.returncode, out, err, process.pid
+        sync_names(git.common_dir, ref)
+    return process.returncode, out, err
 
 
 def move(git: Git, ref: str, new: str, old: str, why: str) -> Done:
@@ -70,7 +64,7 @@ def move(git: Git, ref: str, new: str, old: str, why: str) -> Done:
     if not old:
         held = git.text("rev-parse", "-q", "--verify", backup, ok=(0, 1, 128))
         if held.strip("0") and git.objects.get(held):
-            return 128, b"", b"but expected no backup", 0  # somebody wrote, and somebody deleted it
+            return 128, b"", b"but expected no backup"  # somebody wrote, and somebody deleted it
         commands = f"create {ref} {new}\nupdate {backup} {new} {held or zero}\n"
         return _update(git, ref, commands, why)
     done = _update(git, ref, f"update {ref} {new} {old}\nupdate {backup} {new}\n", why)
@@ -85,26 +79,18 @@ def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
     did so before. `backup`: the commit of its backup before this one was chosen, "" for none.
     """
     spare, before = config.backup_of(ref), backup if backup.strip("0") else "0" * len(commit)
-    dropped = [name for name in (ref, spare) if drop_broken(git.common_dir, name)]
-    # `packed-refs` may have an older value, which stands again where the file is gone.
-    packed = {
-        name: git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128)) for name in dropped
-    }
-    kept = (
-        f"update {spare} {commit} {packed[spare]}\n"
-        if packed.get(spare)
-        else f"verify {spare} {before}\n"
-    )
-    moved = (
-        f"update {ref} {commit} {packed[ref]}\n" if packed.get(ref) else f"create {ref} {commit}\n"
-    )
-    return _update(git, ref, kept + moved, why)[0] == 0
+    commands = ""
+    for name, command in (spare, f"verify {spare} {before}"), (ref, f"create {ref} {commit}"):
+        if drop_broken(git.common_dir, name):
+            # `packed-refs` may have an older value, which stands again where the file is gone.
+            packed = git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128))
+            command = f"update {name} {commit} {packed}" if packed else command
+        commands += command + "\n"
+    return _update(git, ref, commands, why)[0] == 0
 
 
 def take_back(git: Git, ref: str, to: str, held: str, backup: str) -> bool:
-    """Moves a ref whose commit `held` is not here back to a former tip ("" deletes it); also its
-    backup, if that holds a missing commit (`backup`).
-    """
+    """Moves a ref, and a `backup` whose commit is missing, back to a former tip ("": deletes)."""
     names = [(ref, held), *([(config.backup_of(ref), backup)] if backup else [])]
     commands = "".join(
         f"update {name} {to} {id}\n" if to else f"delete {name} {id}\n" for name, id in names
@@ -123,13 +109,11 @@ def _update(git: Git, ref: str, commands: str, why: str) -> Done:
     # keeps no reflog unless it is told to.
     message = ["-m", why] if why else []
     args = ["-c", "core.logAllRefUpdates=true", "update-ref", *message, "--stdin"]
-    return run(git, git.common_dir, ref, args, commands.encode())
+    return run(git, ref, args, commands.encode())
 
 
 def drop_broken(common_dir: str, ref: str) -> bool:
-    """Removes the file of a ref that holds no id: a power cut leaves it empty or full of zeros, and
-    git neither reads nor replaces it then.
-    """
+    """Removes a ref's file without an id, as a power cut leaves it; git does not replace it."""
     path = os.path.join(common_dir, ref)
     if not broken(path):
         return False
@@ -160,7 +144,7 @@ def delete(git: Git, ref: str) -> None:
     begun = time.monotonic()
     # Asked first: git locks the packed refs also to delete what is not there.
     while git.run_status("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))[1] == 0:
-        status, _, err, _ = run(git, git.common_dir, ref, ["update-ref", "-d", ref])
+        status, _, err = run(git, ref, ["update-ref", "-d", ref])
         if status == 0:
             return
         text = err.decode("utf-8", "replace").strip()
@@ -184,17 +168,19 @@ def waited(git: Git, ref: str, err: str, begun: float) -> bool:
 
 
 def sync_names(common_dir: str, ref: str) -> None:
-    """Makes the name that git just gave a ref durable: git syncs the file, not the directory that
-    names it. Where a directory cannot be synced (Windows, some network disks) nothing happens.
-    """
+    """Makes the name that git just gave a ref durable: git syncs the file alone."""
     for directory in (os.path.dirname(ref), "reftable"):
-        with contextlib.suppress(OSError):
-            path = os.path.join(common_dir, directory)
-            fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        sync_directory(os.path.join(common_dir, directory))
+
+
+def sync_directory(path: str) -> None:
+    """Brings the names in a directory to the disk, where the system can (not on Windows)."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 # Locks
@@ -210,9 +196,8 @@ def _locks(common_dir: str, ref: str) -> list[str]:
     """Every file that a killed writer of the ref may leave."""
     if tables := _reftable_lock(common_dir):
         return [tables]
-    names = (ref, config.backup_of(ref), os.path.join("logs", ref), "packed-refs")
-    locks = [os.path.join(common_dir, name + ".lock") for name in names]
-    return [*locks, os.path.join(common_dir, "packed-refs.new")]
+    names = [f"{name}.lock" for name in (ref, config.backup_of(ref), f"logs/{ref}")]
+    return [os.path.join(common_dir, n) for n in (*names, "packed-refs.new", "packed-refs.lock")]
 
 
 def met(common_dir: str, err: str) -> str:
@@ -238,27 +223,22 @@ def _is_old(path: str) -> bool:
 
 
 def recover(git: Git, ref: str) -> bool:
-    """Removes the locks that a killed writer left on a ref and on the packed refs; whether there
-    was one.
-    """
+    """Removes the locks that a killed writer of a ref left; whether there was one."""
+    unfinished = os.path.join(git.common_dir, "packed-refs.new")
     removed = False
-    common_dir = git.common_dir
-    for path in _locks(common_dir, ref):
-        name = os.path.relpath(path, common_dir)
-        if name == "packed-refs.new":
-            removed = _remove_unfinished(common_dir) or removed
-        elif name != "packed-refs.lock" or _is_old(os.path.join(common_dir, "packed-refs.new")):
-            any_content = not name.startswith("refs" + os.sep)
-            removed = _remove_lock(git, path, any_content) or removed
+    for path in _locks(git.common_dir, ref):
+        if not path.endswith("packed-refs.lock") or _is_old(unfinished):
+            removed = _remove_lock(git, path) or removed
     return removed
 
 
-def _remove_lock(git: Git, path: str, any_content: bool) -> bool:
+def _remove_lock(git: Git, path: str) -> bool:
     """Removes a lock that falls under the rule.
 
     A flock on the lock file itself lets one process at a time do so: a second one sees that
     the path is gone, or names another file by then.
     """
+    of_ref = os.path.relpath(path, git.common_dir).startswith("refs" + os.sep)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) if fcntl else -1
     except OSError:
@@ -271,7 +251,7 @@ def _remove_lock(git: Git, path: str, any_content: bool) -> bool:
         if found.st_ino != os.lstat(path).st_ino or not stat.S_ISREG(found.st_mode):
             return False
         content = os.read(fd, 200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
-        if not _is_old(path) or not (any_content or _is_ours(git, content)):
+        if not _is_old(path) or (of_ref and not _is_ours(git, content)):
             return False
         os.unlink(path)
         return True
@@ -288,22 +268,3 @@ def _is_ours(git: Git, content: str) -> bool:
     return found is None or (
         found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")
     )
-
-
-def _remove_unfinished(common_dir: str) -> bool:
-    """Removes a `packed-refs.new` that was never finished, under the lock that git takes to write
-    it: git stops at this file even where a person removed the lock.
-    """
-    new = os.path.join(common_dir, "packed-refs.new")
-    lock = os.path.join(common_dir, "packed-refs.lock")
-    if not os.path.lexists(new) or not _is_old(new):
-        return False
-    try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except OSError:
-        return False
-    try:
-        os.unlink(new)
-    finally:
-        os.unlink(lock)
-    return True

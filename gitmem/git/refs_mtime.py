@@ -1,13 +1,11 @@
 """Whether a branch, a tag or a remote's branch moved, told without reading one.
 
-Git renames a file into its place for each ref it writes, so the time of that
-directory moves, of `packed-refs` and of a reftable their own. The worker notes
-these times (`stamp`), and whoever answers compares them (`same`): one `stat` for
-each directory, 20 to 40 µs in all, however many refs there are.
+Git renames a file into its place for each ref it writes, so the time of that directory moves, of
+`packed-refs` and of a reftable their own. The worker notes these times (`stamp`), and whoever
+answers compares them (`same`): one `stat` for each directory, 20 to 40 µs in all.
 
-Promise: what git wrote after `stamp` is seen, on file systems whose times are
-finer than 20 ms. A difference may mean nothing, as after `git pack-refs`.
-Standard library only: every prompt asks.
+Promise: what git wrote after `stamp` is seen, on file systems whose times are finer than 20 ms. A
+difference may mean nothing, as after `git pack-refs`. Imports only what every prompt may load.
 """
 
 from __future__ import annotations
@@ -45,13 +43,8 @@ def stamp(common_dir: str, wait: bool = True) -> str:
 
 def same(common_dir: str, stamp: str) -> bool:
     """Whether nothing was written since; False for an empty stamp."""
-    if not stamp:
-        return False
-    for row in stamp.split("\n"):
-        at, _, name = row.partition(" ")
-        if str(_time(common_dir, name)) != at:
-            return False
-    return True
+    rows = [row.partition(" ") for row in stamp.split("\n")]
+    return bool(stamp) and all(str(_time(common_dir, name)) == at for at, _, name in rows)
 
 
 def log_size(common_dir: str, ref: str) -> str:

@@ -1,10 +1,8 @@
-"""One remote of the project: what it holds of the team's memories, taken in and given away through
-`git`.
+"""One remote of the project: what it has of the team's memories, taken in and given away by git.
 
-Promise: the user's own credentials and transport work, because git does the
-talking. A fetch writes the tracking copy `refs/notes/remotes/NAME/<ref>/team`
-and nothing else; a push sends the one ref it is told to, and never more than
-git's own checks let through.
+Promise: the user's own credentials and transport work. A fetch writes the tracking copy
+`refs/notes/remotes/NAME/<ref>/team` and nothing else; a push sends the one ref it is told to, and
+never more than git's own checks let through.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..core.errors import GitFailed, MemError
 from . import reflock
@@ -23,34 +22,24 @@ from .repository import Repo
 SYNCING = "GIT_MEM_SYNCING"  # set for git below us: a hook of ours must not sync again
 LS_TIMEOUT = 5.0  # seconds `init` waits for a remote that does not answer
 
-# What the remote says when another push was faster: take theirs in and try again.
 _FULL = ("No space left on device", "Disk quota exceeded")  # the words of ENOSPC and EDQUOT
+# What the remote says when another push was faster: take theirs in and try again.
 _FASTER = (
-    "fetch first",
-    "non-fast-forward",
-    "stale info",
-    "failed to update ref",
-    "cannot lock ref",
-    "incorrect old value",
-    "reference already exists",
-    "remote ref updated since checkout",
-    "failed to lock",
-    "unable to create",
+    "fetch first|non-fast-forward|stale info|failed to update ref|cannot lock ref"
+    "|incorrect old value|reference already exists|remote ref updated since checkout"
+    "|failed to lock|unable to create"
 )
 _ASIDE = "refs/git-mem/peek"
 _QUIET = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # no one asked for a gc
 
 
-class Pushed:
-    """What became of a push: `ok`, or `faster` (somebody else was), or a `reason` in the remote's
-    words.
-    """
+class Pushed(NamedTuple):
+    """A push went through (`ok`), or somebody else's did (`faster`), or why not, in git's words."""
 
-    def __init__(self, ok: bool, faster: bool = False, reason: str = "", branch: str = "") -> None:
-        self.ok = ok
-        self.faster = faster
-        self.reason = reason
-        self.branch = branch  # why the branch that was to go along did not
+    ok: bool
+    faster: bool = False
+    reason: str = ""
+    branch: str = ""  # why the branch that was to go along did not
 
 
 class Remote:
@@ -64,56 +53,55 @@ class Remote:
             team_ref.replace("refs/notes/", f"refs/notes/remotes/{name}/", 1) if tracked else ""
         )
         self._local = repo.git
-        self._hex_len = repo.hex_len
         # A relative address is meant from the top of the working tree.
         self._git = Git(repo.git_dir, cwd=repo.top or repo.git_dir)
+        self._git.common_dir = repo.common_dir
 
     def tracked(self) -> str:
         """The commit of the tracking copy, "" for none."""
-        return self._local.text(
-            "rev-parse", "-q", "--verify", self.tracking + "^{commit}", ok=(0, 1, 128)
-        )
+        return self._commit(self.tracking)
+
+    def _commit(self, ref: str) -> str:
+        return self._local.text("rev-parse", "-q", "--verify", ref + "^{commit}", ok=(0, 1, 128))
 
     def fetch(self) -> str:
-        """Updates the tracking copy; returns its commit, "" where the remote has no memories.
-
-        Raises MemError where its ref holds something else.
-        """
-        self._fetch(self.tracking)
-        return self._fetched(self.tracking)
+        """Updates the tracking copy; returns its commit, "" for none. Raises MemError."""
+        return self._fetch(self.tracking)
 
     @contextlib.contextmanager
     def peek(self) -> Iterator[str]:
-        """The commit the remote has, "" for none, brought here for a look; the tracking copy stays
-        as it is.
-        """
-        aside = f"{_ASIDE}-{os.getpid()}/team"
+        """The commit the remote has, "" for none, brought here without a tracking copy."""
+        aside = f"{_ASIDE}-{os.getpid()}"
         try:
-            self._fetch(aside)
-            yield self._fetched(aside)
+            yield self._fetch(f"{aside}/team")
         finally:
-            for name in self._local.text(
-                "for-each-ref", "--format=%(refname)", aside.rpartition("/")[0]
-            ).split():
+            for name in self._local.text("for-each-ref", "--format=%(refname)", aside).split():
                 reflock.delete(self._local, name)
 
-    def _fetched(self, to: str) -> str:
-        """The commit that a fetch wrote to a ref.
+    def _fetch(self, to: str) -> str:
+        """Fetches into a ref; returns its commit.
 
-        What is none is no copy of memories: it does not stay.
+        What is none is no copy of memories: it does not stay, and MemError is raised.
         """
-        commit = self._local.text("rev-parse", "-q", "--verify", to + "^{commit}", ok=(0, 1, 128))
-        kind = (
-            ""
-            if commit
-            else self._local.text(
-                "for-each-ref",
-                "--format=%(objecttype)%(if)%(*objecttype)%(then) of a %(*objecttype)%(end)",
-                to,
-                ok=(0, 128),
-            )
+        # A partial clone needs the notes whole. A pattern: a literal ref that the remote lacks is
+        # an error to git.
+        options = (
+            "--quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-filter --refmap="
+            " --prune"
         )
-        if kind:
+        argv = [*_QUIET, "fetch", *options.split(), self.name, f"+{self.ref}*:{to}*"]
+        begun = time.monotonic()
+        while True:
+            status, _, err = reflock.run(self._git, to, argv, env={SYNCING: "1"})
+            text = err.decode("utf-8", "replace")
+            if status == 0:
+                break
+            if not reflock.waited(self._local, to, text, begun):
+                raise self._failed("fetch", text)
+        commit = self._commit(to)
+        words = "%(objecttype)%(if)%(*objecttype)%(then) of a %(*objecttype)%(end)"
+        kind = self._local.text("for-each-ref", f"--format={words}", to, ok=(0, 128))
+        if kind and not commit:
             reflock.delete(self._local, to)
             raise MemError(
                 f"'{self.ref}' of '{self.name}' is a {kind}, not a commit with memories",
@@ -124,74 +112,28 @@ class Remote:
             )
         return commit
 
-    def _fetch(self, to: str) -> None:
-        # A pattern: a literal ref that the remote lacks is an error to git. A partial clone needs
-        # the notes whole.
-        argv = [
-            *_QUIET,
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--no-filter",
-            "--refmap=",
-            "--prune",
-            self.name,
-            f"+{self.ref}*:{to}*",
-        ]
-        begun = time.monotonic()
-        while True:
-            status, _, err, _ = reflock.run(
-                self._git, self._local.common_dir, to, argv, env={SYNCING: "1"}
-            )
-            if status == 0:
-                return
-            if not reflock.waited(self._local, to, err.decode("utf-8", "replace"), begun):
-                raise self._failed("fetch", err)
-
     def tip(self) -> str:
         """The commit the remote's notes are at now, "" for none; nothing is fetched."""
-        process = self._git.start(
-            ["ls-remote", "--quiet", self.name, self.ref],
-            {SYNCING: "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        out, err = process.communicate()
-        if process.returncode:
-            raise self._failed("ls-remote", err)
+        asked = ("ls-remote", "--quiet", self.name, self.ref)
+        try:
+            out = self._git.run(*asked, env={SYNCING: "1"})
+        except GitFailed as e:
+            raise self._failed("ls-remote", e.stderr) from e
         rows = out.decode("utf-8", "replace").splitlines()
         return next((row.split("\t")[0] for row in rows if row.endswith("\t" + self.ref)), "")
 
     def commits_of(self, branch: str) -> list[str]:
         """`git log --oneline` of what the remote lacks of a branch, as far as is known here."""
-        return self._local.text(
-            "log",
-            "--oneline",
-            "--no-decorate",
-            "-n",
-            "1000",
-            branch,
-            "--not",
-            f"--remotes={self.name}",
-            "--",
-        ).splitlines()
+        lacks = (branch, "--not", f"--remotes={self.name}", "--")
+        words = ("log", "--oneline", "--no-decorate", "-n", "1000", *lacks)
+        return self._local.text(*words).splitlines()
 
     def offers(self) -> bool:
-        """Whether the remote has memories; False also where it does not answer at once or would ask
-        for a password.
-        """
-        env = {
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "true",
-            "SSH_ASKPASS": "true",
-            SYNCING: "1",
-        }
+        """Whether the remote has memories and says so at once, without a password."""
+        env = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS": "true"}
         process = self._git.start(
             ["ls-remote", "--quiet", self.name, self.ref],
-            env,
+            {**env, SYNCING: "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -219,99 +161,56 @@ class Remote:
         # A mirror remote refuses single refs; a configured push of everything is not what was asked
         # for. A push also moves the tracking copy, where a fetch is configured for it.
         argv = [*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv]
-        if self.tracking:
-            status, raw, err, _ = reflock.run(
-                self._git,
-                self._local.common_dir,
-                self.tracking,
-                argv,
-                env={SYNCING: "1"},
-            )
-        else:
-            process = self._git.start(
-                argv,
-                {SYNCING: "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            raw, err = process.communicate()
-            status = process.returncode
+        status, raw, err = reflock.run(self._git, self.tracking, argv, env={SYNCING: "1"})
+        words = err.decode("utf-8", "replace")
         rows = [row.split("\t") for row in raw.decode("utf-8", "replace").split("\n")]
-        said = {
-            row[1].rpartition(":")[2]: (row[0].strip(), row[2]) for row in rows if len(row) >= 3
-        }
+        said = {row[1].rpartition(":")[2]: (row[0].strip(), row[2]) for row in rows if row[2:]}
         flag, summary = said.get(self.ref, ("", ""))
         if status == 0 and flag != "!":
             if self.tracking:
-                reflock.run(
-                    self._local,
-                    self._local.common_dir,
-                    self.tracking,
-                    ["update-ref", self.tracking, tip],
-                )
+                reflock.run(self._local, self.tracking, ["update-ref", self.tracking, tip])
             return Pushed(True)
         if not flag:
-            raise self._failed("push", err)
+            raise self._failed("push", words)
         branch_flag, branch_said = said.get(branch, ("", ""))
-        reason = summary.partition("(")[2].rpartition(")")[0] or summary
         if branch_flag == "!" and "atomic" not in branch_said:
-            return Pushed(
-                False, branch=branch_said.partition("(")[2].rpartition(")")[0] or branch_said
-            )
-        text = (
-            f"{reason}\n{err.decode('utf-8', 'replace')}"
-            if "remote rejected" in summary
-            else reason
-        )
-        return Pushed(
-            False, faster=any(word in text for word in _FASTER), reason=_hosts_words(err) or reason
-        )
+            return Pushed(False, branch=_in_brackets(branch_said))
+        reason = _in_brackets(summary)
+        text = f"{reason}\n{words}" if "remote rejected" in summary else reason
+        faster = any(word in text for word in _FASTER.split("|"))
+        return Pushed(False, faster=faster, reason=_hosts_words(words) or reason)
 
     def forget_tracking(self) -> None:
         """Drops the tracking copy: it holds what may not be here."""
         reflock.delete(self._local, self.tracking)
 
-    def _failed(self, what: str, err: bytes) -> MemError:
-        text = err.decode("utf-8", "replace").strip()
-        lock = reflock.met(self._local.common_dir, text) if what == "fetch" else ""
+    def _failed(self, what: str, err: str) -> MemError:
+        text = err.strip()
+        lock = reflock.met(self._git.common_dir, text) if what == "fetch" else ""
         if lock:
             message = f"cannot note what '{self.name}' has: it is locked by '{lock}'"
             return GitFailed(message, hint=reflock.LEFT, stderr=text)
-        rows = (
-            [row for row in text.splitlines() if row.startswith(("fatal:", "error:"))]
-            or text.splitlines()
-            or ["git said nothing"]
-        )
-        first = rows[0].partition(": ")[2] or rows[0]
-        hint = (
-            "nothing was sent"
-            if what == "push"
-            else "`git fetch` with the same remote shows whether it is the network or the address"
-        )
-        if _no_room(text):
-            return GitFailed(
-                f"the disk is full: {_no_room(text)}",
-                hint="make room here, or where the remote is if it says so; no memory is lost",
-                stderr=text,
-            )
-        return GitFailed(
-            f"cannot {'push to' if what == 'push' else 'reach'} '{self.name}': {first}",
-            hint=hint,
-            stderr=text,
-        )
+        rows = text.splitlines() or ["git said nothing"]
+        if full := next((row for row in rows if any(word in row for word in _FULL)), ""):
+            hint = "make room here, or where the remote is if it says so; no memory is lost"
+            return GitFailed(f"the disk is full: {full.strip()}", hint, stderr=text)
+        first = next((row for row in rows if row.startswith(("fatal:", "error:"))), rows[0])
+        first = first.partition(": ")[2] or first
+        if what == "push":
+            message, hint = f"cannot push to '{self.name}': {first}", "nothing was sent"
+        else:
+            message = f"cannot reach '{self.name}': {first}"
+            hint = "`git fetch` with the same remote shows whether it is the network or the address"
+        return GitFailed(message, hint, stderr=text)
 
 
-def _no_room(text: str) -> str:
-    """The line in which git says that a disk or a quota is full, "" for none."""
-    return next(
-        (row.strip() for row in text.splitlines() if any(word in row for word in _FULL)), ""
-    )
+def _in_brackets(summary: str) -> str:
+    return summary.partition("(")[2].rpartition(")")[0] or summary
 
 
-def _hosts_words(err: bytes) -> str:
+def _hosts_words(err: str) -> str:
     """What the hosting says of its own accord: the first `remote:` line with words."""
-    for row in err.decode("utf-8", "replace").splitlines():
+    for row in err.splitlines():
         words = row.removeprefix("remote:").strip()
         if row.startswith("remote:") and words:
             return words.removeprefix("error: ").removeprefix("fatal: ")
@@ -320,8 +219,5 @@ def _hosts_words(err: bytes) -> str:
 
 def names(repo: Repo) -> list[str]:
     """The remotes of a repository."""
-    return (
-        repo.git.text("remote").split("\n")
-        if os.path.exists(os.path.join(repo.common_dir, "config"))
-        else []
-    )
+    there = os.path.exists(os.path.join(repo.common_dir, "config"))
+    return repo.git.text("remote").split("\n") if there else []

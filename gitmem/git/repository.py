@@ -1,14 +1,12 @@
 """Where things are: the repository around a directory, its notes refs, its cache directory.
 
-Promise: git itself decides what a repository is (so `GIT_DIR`, linked
-worktrees, submodules, bare repositories and `safe.directory` behave as for
-every git command), in one call. Nothing is created.
+Promise: git itself decides what a repository is (`GIT_DIR`, linked worktrees, submodules, bare
+repositories, `safe.directory`), in one call. Nothing is created.
 
-One exception: a commit can hold a directory that git takes for a bare
-repository, with a configuration that names programs. Git finds such a
-repository from inside only. Hooks never take a bare repository that git found
-so, the command line refuses one that lies in a working tree, and neither runs
-a program that it names (`Repo.own`). GIT_DIR names any repository.
+One exception: a commit can hold a directory that git takes for a bare repository, with a
+configuration that names programs. Git finds such a one from inside only. Hooks never take a bare
+repository that was found so, the command line refuses one that lies in a working tree, and neither
+runs a program that it names (`Repo.own`). GIT_DIR names any repository.
 """
 
 from __future__ import annotations
@@ -40,9 +38,7 @@ class Repo:
         self.git = git
         self.git_dir = git_dir
         self.common_dir = common_dir
-        self.prefix = (
-            prefix  # from the top of the working tree to the caller's directory, "" or "a/b/"
-        )
+        self.prefix = prefix  # of the caller's directory below the top, "" or "a/b/"
         self.bare = bare
         self.top = top  # of the working tree, "" in a bare repository
         self.own = own  # whether it is the user's: only then its configuration may name programs
@@ -62,19 +58,15 @@ class Repo:
         return [head for head in dict.fromkeys(found) if head][:HEADS]
 
     def commit(self, revision: str) -> str | None:
-        """The full id of the commit a revision names, None where it names none here; nothing is
-        fetched.
-        """
+        """The full id of the commit that a revision names here, else None; fetches nothing."""
         if not revision or revision.startswith("-") or not revision.isprintable():
             return None  # also lone surrogates, which no pipe takes
+        name = revision + "^{commit}"
         if revision.startswith(":/"):  # to its end a part of a message: nothing may be added
-            return self.git.text("rev-parse", "-q", "--verify", revision, ok=(0, 1, 128)) or None
+            name = revision
         if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
-            return (
-                self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128))
-                or None
-            )
-        found = self.git.local.get(revision + "^{commit}")
+            return self.git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128)) or None
+        found = self.git.local.get(name)
         return found[0] if found else None
 
     def branch(self) -> str:
@@ -85,20 +77,16 @@ class Repo:
                 text = f.read().strip()
         except OSError:
             text = ""
-        if not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
-            if not text.startswith("ref:") and not os.path.islink(
-                path
-            ):  # a link is a symbolic ref of old
-                return ""
-            text = "ref: " + self.git.text(
-                "symbolic-ref", "-q", "HEAD", ok=(0, 1)
-            )  # reftable keeps a dummy HEAD file
+        linked = os.path.islink(path)  # a symbolic ref of old
+        if not text.startswith("ref:") and not linked:
+            return ""
+        if linked or not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
+            # reftable keeps a dummy HEAD file
+            text = self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))
         return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
 
     def path_in_tree(self, path: str) -> str:
-        """A path as the user typed it, relative to the top of the tree, with `/`; raises MemError
-        where it lies outside.
-        """
+        """A path as typed, from the top of the tree on, with `/`. Raises MemError outside of it."""
         if os.path.isabs(path):
             top = os.path.realpath(self.top) if self.top else ""
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -120,16 +108,17 @@ def _headless(at: str) -> str:
     head = os.path.join(at, ".git", "HEAD")
     try:
         with open(head, "rb") as f:
-            return (
-                ""
-                if f.read(100).strip(b"\0\n")
-                else (
-                    f"'{head}' is empty; git needs the name of a branch in it, as in 'ref:"
-                    " refs/heads/main'"
-                )
-            )
+            empty = not f.read(100).strip(b"\0\n")
     except OSError:
         return ""
+    example = "git needs the name of a branch in it, as in 'ref: refs/heads/main'"
+    return f"'{head}' is empty; {example}" if empty else ""
+
+
+_ASKED = (
+    "--is-bare-repository --show-object-format --is-inside-work-tree --git-dir --git-common-dir"
+    " --show-prefix"
+)
 
 
 def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) -> Repo:
@@ -138,64 +127,45 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
     Raises NotARepository with git's reason.
     `hook`: nobody has asked for this repository, so a bare one counts only where GIT_DIR names it.
     """
-    given = bool(
-        git_dir
-    )  # by a caller who knows it; it may be a bare one, and is no more ours by that
+    # A caller who knows `git_dir` may mean a bare one; it is no more ours by that.
     outside = Git(git_dir or None, cwd=cwd)
-    named = bool(outside.env.get("GIT_DIR"))
-    asked = (
-        "--is-bare-repository",
-        "--show-object-format",
-        "--is-inside-work-tree",
-        "--git-dir",
-        "--git-common-dir",
-        "--show-prefix",
-    )
+    asked = _ASKED.split()
     # Git before 2.38 does not know the setting: `found_from_inside` is our own check.
     words = ["-c", "safe.bareRepository=explicit"] if hook else []
     words += ["rev-parse", "--path-format=absolute"]
     try:
         answer = outside.text(*words, *asked).split("\n")
         if len(answer) > len(asked):  # a newline in a directory's name: one question at a time
-            answer = [
-                outside.run(*words, word).decode("utf-8", "surrogateescape")[:-1] for word in asked
-            ]
-        bare, hash_name, inside, git_dir, common, prefix = [*answer, ""][:6]
+            answer = [os.fsdecode(outside.run(*words, word))[:-1] for word in asked]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
+        hint = _headless(cwd or os.getcwd()) or "run it inside a git repository"
         if "dubious ownership" in reason:
-            raise NotARepository(
-                reason, hint="git refuses it too; see safe.directory in `git help config`"
-            ) from e
-        raise NotARepository(
-            reason, hint=_headless(cwd or os.getcwd()) or "run it inside a git repository"
-        ) from e
-    if not os.path.isdir(git_dir):
-        raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
-    here = os.path.realpath(cwd or os.getcwd())
-    found_from_inside = not named and _holds(os.path.realpath(git_dir), here)
-    if found_from_inside and not given:
-        around = tree_around(os.path.realpath(git_dir))
-        if hook or around:
-            why = (
-                f"lies in the working tree '{around}', so a commit may have brought it"
-                if around
-                else "is a git directory, not a working tree"
-            )
-            raise NotARepository(
-                f"'{git_dir}' {why}",
-                hint="GIT_DIR opens it all the same; do that only if you made it yourself",
-            )
-    git = Git(git_dir)
+            hint = "git refuses it too; see safe.directory in `git help config`"
+        raise NotARepository(reason, hint) from e
+    bare, hash_name, inside, found_dir, common, prefix = [*answer, ""][:6]
+    if not os.path.isdir(found_dir):
+        raise NotARepository(f"'{found_dir}' is no git directory", "git 2.31 or newer is needed")
+    here, real = os.path.realpath(cwd or os.getcwd()), os.path.realpath(found_dir)
+    found_from_inside = not outside.env.get("GIT_DIR") and _holds(real, here)
+    around = tree_around(real) if found_from_inside and not git_dir else ""
+    if around:
+        why = f"lies in the working tree '{around}', so a commit may have brought it"
+    elif hook:
+        why = "is a git directory, not a working tree"
+    if found_from_inside and not git_dir and (hook or around):
+        hint = "GIT_DIR opens it all the same; do that only if you made it yourself"
+        raise NotARepository(f"'{found_dir}' {why}", hint)
+    git = Git(found_dir)
     git.common_dir = common
     top = ""
-    if inside == "true" and here != os.path.realpath(git_dir):
+    if inside == "true" and here != real:
         # The prefix says how far the caller's directory is below the top: no second git call.
         top = here
         for _ in range(prefix.count("/")):
             top = os.path.dirname(top)
-    own = not found_from_inside and all(map(_is_mine, {git_dir, common, top or git_dir}))
-    return Repo(git, git_dir, common, prefix, bare == "true", hash_name, top, own)
+    own = not found_from_inside and all(map(_is_mine, {found_dir, common, top or found_dir}))
+    return Repo(git, found_dir, common, prefix, bare == "true", hash_name, top, own)
 
 
 def found_inside_tree(git_dir: str, cwd: str) -> bool:

@@ -1,8 +1,8 @@
 """Reads files of the working tree: whoever can open a pull request may have written them.
 
-Promise: what is read is a regular file of bounded size, and its real place lies below the
-real top of the working tree, in no `.git`. A file that is a link is not followed; a pipe or
-a device is not waited for. Directories above it may be links, as long as they stay inside.
+Promise: what is read is a regular file of bounded size, whose real place is below the real top of
+the working tree, in no `.git`. A link is not followed, a pipe or a device is not waited for.
+Directories above it may be links that stay inside.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 
 from ..core.errors import MemError
+from .memfile import SAFE
 
-_FLAGS = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
-)
 _KIND, _REGULAR = 0o170000, 0o100000
 
 
@@ -36,7 +34,7 @@ def read(top: str, name: str, most: int, *, cut: bool = False) -> bytes | None:
     try:
         if not inside(top, os.path.dirname(path)):
             raise MemError(f"'{name}' leads out of the working tree")
-        fd = os.open(path, _FLAGS)
+        fd = os.open(path, os.O_RDONLY | SAFE)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as e:

@@ -1,3 +1,1 @@
-"""Git's hooks, and the files by which hooks and the worker tell each other: the spool, and what is
-to be announced.
-"""
+"""Git's hooks, and the files by which hooks and the worker tell each other."""

@@ -1,15 +1,10 @@
-"""Tells the user, once, at the start of their next session, what capture stored without asking,
-what it suggests, and how many proposals about stored memories wait.
+"""Tells the user, once, at the start of their next session, what capture stored and suggests, and
+how many proposals about stored memories wait.
 
-Owns `mem/captured`: one line for each memory stored, each suggestion and proposal made
-since it was last told of, kind and id, no text. The worker appends; the hook of
-a session's start reads, and once its answer is written it takes the lines away.
-
-Promise: told as a rule once, after a hook that was killed once more, never lost
-to it. Where the directory was deleted, `fill` makes the file anew from the
-notes: what is of the last day is told again.
-
-Standard library only: the start of a session waits for `message`.
+Owns `mem/captured`: a line, kind and id, for each memory stored, suggestion and proposal made since
+it was last told of. The worker appends; the hook of a session's start reads, and takes the lines
+away once its answer is written. So a hook that was killed tells again. Where the directory was
+deleted, `fill` makes the file anew from the notes, of the last day.
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 FILE = "captured"
 _TELLING = "captured.telling"  # what a hook has read and may not have said yet
 TAG = "captured"  # of memories that were stored unasked
-STORED, SUGGESTED, PROPOSED = b"stored", b"suggested", b"proposed"
+STORED, SUGGESTED, PROPOSED = "stored", "suggested", "proposed"
 _MOST = 100_000  # bytes that are kept
 _NAMED = 3  # ids in the message
 _RECENT = 24 * 3600  # seconds
@@ -39,13 +34,10 @@ def add(
     mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = (), proposed: Iterable[str] = ()
 ) -> None:
     """Notes ids to tell of. A disk that takes nothing costs the announcement."""
-    lines = (
-        [STORED + b" " + i.encode() for i in stored]
-        + [SUGGESTED + b" " + i.encode() for i in suggested]
-        + [PROPOSED + b" " + i.encode() for i in proposed]
-    )
+    kinds = ((STORED, stored), (SUGGESTED, suggested), (PROPOSED, proposed))
+    lines = [f"{kind} {id}\n" for kind, ids in kinds for id in ids]
     if lines:
-        _append(os.path.join(mem_dir, FILE), b"\n".join(lines) + b"\n")
+        _append(os.path.join(mem_dir, FILE), "".join(lines))
 
 
 def fill(store: Store) -> None:
@@ -65,29 +57,25 @@ def fill(store: Store) -> None:
         return [id for (id,) in cache.db.execute(sql, (TAG, since))]
 
     found = store.with_cache(read)[0]
-    _append(path, b"".join(STORED + b" " + i.encode() + b"\n" for i in found))
+    _append(path, "".join(f"{STORED} {id}\n" for id in found))
 
 
 def message(mem_dir: str) -> str:
     """What to tell, "" for nothing; `told` must follow once it was said."""
     now, telling = os.path.join(mem_dir, FILE), os.path.join(mem_dir, _TELLING)
     try:
-        waiting = os.stat(now).st_size
-    except OSError:
-        waiting = 0
-    try:
         if not os.path.exists(telling):
-            if not waiting:
+            if not os.stat(now).st_size:
                 return ""
             os.rename(now, telling)
-        lines = memfile.read(telling, _MOST).split(b"\n")
+        lines = memfile.read(telling, _MOST).decode("ascii", "replace").split("\n")
     except OSError:
         return ""
-    ids: dict[bytes, dict[str, None]] = {STORED: {}, SUGGESTED: {}, PROPOSED: {}}
+    ids: dict[str, dict[str, None]] = {STORED: {}, SUGGESTED: {}, PROPOSED: {}}
     for line in lines:
-        kind, _, id = line.partition(b" ")
+        kind, _, id = line.partition(" ")
         if kind in ids and id.isalnum() and len(id) <= 64:
-            ids[kind][id.decode("ascii", "replace")] = None
+            ids[kind][id] = None
     return _words(list(ids[STORED]), len(ids[SUGGESTED]), len(ids[PROPOSED]))
 
 
@@ -95,7 +83,7 @@ def told(mem_dir: str) -> None:
     """What `message` gave has reached the user."""
     try:
         os.unlink(os.path.join(mem_dir, _TELLING))
-        _append(os.path.join(mem_dir, FILE), b"")
+        _append(os.path.join(mem_dir, FILE), "")
     except OSError:
         pass  # told again, rather than the session held up
 
@@ -103,32 +91,28 @@ def told(mem_dir: str) -> None:
 def _words(stored: list[str], suggested: int, proposed: int) -> str:
     parts = []
     if stored:
-        names = ", ".join(i[:8] for i in stored[:_NAMED]) + (", …" if len(stored) > _NAMED else "")
+        names = ", ".join(id[:8] for id in stored[:_NAMED]) + ", …" * (len(stored) > _NAMED)
+        were = "memory was" if len(stored) == 1 else "memories were"
         parts.append(
-            f"{len(stored)} {'memory was' if len(stored) == 1 else 'memories were'} captured"
-            f" ({names}): `git mem list --scope private` shows, `git mem forget ID` takes back"
+            f"{len(stored)} {were} captured ({names}): `git mem list --scope private` shows,"
+            " `git mem forget ID` takes back"
         )
-    waiting = [
-        f"{n} {what}{'s' * (n > 1)}"
-        for n, what in ((suggested, "suggestion"), (proposed, "proposal"))
-        if n
-    ]
+    counts = ((suggested, "suggestion"), (proposed, "proposal"))
+    waiting = [f"{n} {what}{'s' * (n > 1)}" for n, what in counts if n]
     if waiting:
-        parts.append(
-            f"{' and '.join(waiting)} wait{'s' * (suggested + proposed == 1)}: `git mem review`"
-        )
+        wait = "waits" if suggested + proposed == 1 else "wait"
+        parts.append(f"{' and '.join(waiting)} {wait}: `git mem review`")
     return "git mem: " + "; ".join(parts) if parts else ""
 
 
-def _append(path: str, data: bytes) -> None:
+def _append(path: str, text: str) -> None:
+    data = text.encode()
     try:
         fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    except OSError:
-        return
-    try:
-        if os.fstat(fd).st_size + len(data) <= _MOST:
-            os.write(fd, data)
+        try:
+            if os.fstat(fd).st_size + len(data) <= _MOST:
+                os.write(fd, data)
+        finally:
+            os.close(fd)
     except OSError:
         pass
-    finally:
-        os.close(fd)

@@ -24,6 +24,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 
 from ..core.errors import MemError
 from ..git import config, config_journal, memfile
@@ -57,20 +58,18 @@ class Survey:
     hint) of everything that keeps them from working.
     """
 
-    __slots__ = ("directory", "on", "placed", "problems")
-
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.on: list[str] = []
         self.placed: list[str] = []
         self.problems: list[tuple[str, str]] = []
 
+    def problem(self, text: str, hint: str = _AGAIN) -> None:
+        self.problems.append((text, hint))
+
 
 def install(store: Store, pre_push: bool = False) -> list[str]:
-    """Installs the hooks; returns one line for each change.
-
-    `pre_push`: that hook too; once installed it stays.
-    """
+    """Installs the hooks; a line for each change. `pre_push`: that hook too, then it stays."""
     try:
         return _install(store, pre_push)
     except OSError as e:
@@ -87,43 +86,28 @@ def _install(store: Store, pre_push: bool) -> list[str]:
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     os.makedirs(ours, exist_ok=True)
     former = _former(repo)
-    renewed = config_journal.write(
-        os.path.join(ours, "event.sh"), _script(store, "event.sh", names)
-    )
+    renewed = _place(store, "event.sh")
     if _lines_fit(repo, former, names):
         done = _stop_forwarding(repo)
-        config_journal.write(os.path.join(ours, "stdin.sh"), _script(store, "stdin.sh", names))
+        _place(store, "stdin.sh")
         if not os.path.isdir(hooks):
             os.makedirs(hooks)
             config_journal.write(os.path.join(ours, _MADE), b"git-mem-hooks\n")
-        done += [
-            f"{name}: three lines in '{os.path.join(hooks, name)}'"
-            for name in names
-            if hooklines.add(hooks, name)
-        ]
+        added = [name for name in names if hooklines.add(hooks, name)]
+        done += [f"{name}: three lines in '{os.path.join(hooks, name)}'" for name in added]
     else:
         done = hooklines.take_out(hooks)
-        added = [
-            name
-            for name in _to_forward(repo, former)
-            if config_journal.write(
-                os.path.join(ours, name), _script(store, "forward.sh", names), 0o777
-            )
-        ]
-        config_journal.write(
-            os.path.join(ours, "config"),
-            f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n".encode(),
-        )
-        entry = ("include.path", os.path.join(ours, "config"))
-        if config_journal.lacks(repo, *entry):
+        forwarded = [_place(store, n, "forward.sh", names) for n in _to_forward(repo, former)]
+        include = os.path.join(ours, "config")
+        content = f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n"
+        config_journal.write(include, content.encode())
+        if config_journal.lacks(repo, "include.path", include):
             config_journal.undo(repo, {"git"}, [])  # of a repository that was moved since
-            config_journal.add(repo, "git", [entry])
-            done.append(
-                f"include.path = {entry[1]}  (sends git there, and from there to the hooks in"
-                f" '{former}')"
-            )
-        elif added:
-            renewed = True
+            config_journal.add(repo, "git", [("include.path", include)])
+            way = f"(sends git there, and from there to the hooks in '{former}')"
+            done.append(f"include.path = {include}  {way}")
+        else:
+            renewed = renewed or any(forwarded)
         _point(ours, former)  # last: it is to be newer than the configuration
     return done or ([f"hooks in '{ours}' renewed"] if renewed else [])
 
@@ -147,15 +131,12 @@ def uninstall(store: Store) -> list[str]:
 
 def tend(store: Store) -> None:
     """For the worker: where hooks are forwarded, renews the target and forwards new hooks too."""
-    repo = store.repo
-    ours = _own(repo)
+    ours = _own(store.repo)
     if os.path.exists(os.path.join(ours, "former")):
-        former = _former(repo)
-        for name in _to_forward(repo, former):
+        former = _former(store.repo)
+        for name in _to_forward(store.repo, former):
             if not os.path.lexists(os.path.join(ours, name)):
-                config_journal.write(
-                    os.path.join(ours, name), _script(store, "forward.sh", _events_of(ours)), 0o777
-                )
+                _place(store, name, "forward.sh", _events_of(ours))
         _point(ours, former)
 
 
@@ -169,87 +150,60 @@ def survey(store: Store) -> Survey:
     found = Survey(ours if forwarded else hooks)
     for name in (*EVENTS, PRE_PUSH):
         forwarder = _is_forwarder(os.path.join(ours, name)) and name in _events_of(ours)
-        holders = [
-            path
-            for directory in {os.path.realpath(hooks), looked}
-            for path in hooklines.holders(directory, name)
-        ]
-        ways = (forwarder and forwarded) + sum(
-            os.path.dirname(path) == looked and os.access(path, os.X_OK) for path in holders
-        )
+        directories = {os.path.realpath(hooks), looked}
+        holders = [path for at in directories for path in hooklines.holders(at, name)]
+        run = [p for p in holders if os.path.dirname(p) == looked and os.access(p, os.X_OK)]
         if forwarder or holders:
             found.placed.append(name)
-        if ways:
+        if run or (forwarder and forwarded):
             found.on.append(name)
-        if ways > 1:
-            found.problems.append((f"hook {name} is installed twice", _AGAIN))
+        if len(run) + (forwarder and forwarded) > 1:
+            found.problem(f"hook {name} is installed twice")
     missing = [name for name in EVENTS if name not in found.on]
     if found.placed and missing:
-        found.problems.append(
-            (
-                (
-                    f"git does not run our hooks {', '.join(missing)}: another tool replaced them,"
-                    f" or git looks in '{former}'"
-                ),
-                _AGAIN,
-            )
+        found.problem(
+            f"git does not run our hooks {', '.join(missing)}: another tool replaced them, or git"
+            f" looks in '{former}'"
         )
     if found.placed:
-        found.problems += _stale(store, ours)
-    late = (
-        [name for name in _to_forward(repo, former) if not os.path.exists(os.path.join(ours, name))]
-        if forwarded
-        else []
-    )
-    if late:
-        found.problems.append(
-            (f"hooks in '{former}' that came later are not run: {', '.join(late)}", _AGAIN)
-        )
+        _check_script(store, ours, found)
+    late = [n for n in _to_forward(repo, former) if not os.path.exists(os.path.join(ours, n))]
+    if forwarded and late:
+        found.problem(f"hooks in '{former}' that came later are not run: {', '.join(late)}")
     return found
 
 
-def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
-    """The problem of the script that all hooks use."""
+def _check_script(store: Store, ours: str, found: Survey) -> None:
+    """Adds the problem of the script that all hooks use."""
     text = config_journal.read(os.path.join(ours, "event.sh"))
-    if not text:
-        return [("hooks are installed, but their script is gone", _AGAIN)]
     python, package = _program(text)
-    if not os.access(python, os.X_OK) or not os.path.exists(os.path.join(package, "__main__.py")):
-        if shutil.which("git-mem"):
-            return [
-                (
-                    (
-                        f"the git mem that installed the hooks is gone from '{package}'; they start"
-                        " the one on PATH"
-                    ),
-                    _AGAIN,
-                )
-            ]
-        return [(f"hooks do nothing: git mem is neither in '{package}' nor on PATH", _AGAIN)]
-    if os.path.realpath(package) != os.path.realpath(_package()):
-        return [
-            (
-                (
-                    f"double installation: the hooks start the git mem in '{package}', this one is"
-                    f" in '{_package()}'"
-                ),
-                _AGAIN + " with the one that is to stay",
-            )
-        ]
-    if text != _script(store, "event.sh", []):
-        return [
-            ("the hooks were written by another version of git mem, or for another mem.ref", _AGAIN)
-        ]
-    return []
+    there = os.access(python, os.X_OK) and os.path.exists(os.path.join(package, "__main__.py"))
+    if not text:
+        found.problem("hooks are installed, but their script is gone")
+    elif not there and shutil.which("git-mem"):
+        found.problem(
+            f"the git mem that installed the hooks is gone from '{package}'; they start the one on"
+            " PATH"
+        )
+    elif not there:
+        found.problem(f"hooks do nothing: git mem is neither in '{package}' nor on PATH")
+    elif os.path.realpath(package) != os.path.realpath(_package()):
+        found.problem(
+            f"double installation: the hooks start the git mem in '{package}', this one is in"
+            f" '{_package()}'",
+            _AGAIN + " with the one that is to stay",
+        )
+    elif text != _script(store, "event.sh"):
+        found.problem(
+            "the hooks were written by another version of git mem, or for another mem.ref"
+        )
 
 
 # Forwarding
 
 
 def _lines_fit(repo: Repo, former: str, names: list[str]) -> bool:
-    """Whether git looks in the repository's own directory and every hook there can take our lines;
-    else hooks are forwarded.
-    """
+    """Whether every hook can take our lines where git looks; else hooks are forwarded."""
     hooks = os.path.join(os.path.realpath(repo.common_dir), "hooks")
     # A linked directory leads elsewhere, perhaps into the working tree.
     return os.path.realpath(_at(repo, former)) == os.path.realpath(hooks) == hooks and all(
@@ -275,16 +229,13 @@ def _former(repo: Repo) -> str:
 
 def _at(repo: Repo, former: str) -> str:
     """A hooks directory as git sees it from the top of this working tree."""
-    return os.path.join(
-        repo.top or (repo.git_dir if repo.bare else os.path.dirname(repo.common_dir)), former
-    )
+    beside = repo.git_dir if repo.bare else os.path.dirname(repo.common_dir)
+    return os.path.join(repo.top or beside, former)
 
 
 def _point(ours: str, former: str) -> None:
     """Notes where forwarded hooks are. Written each time: its age tells when that was known."""
-    config_journal.replace(
-        os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~config_journal.umask()
-    )
+    config_journal.replace(os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666)
 
 
 def _to_forward(repo: Repo, former: str) -> list[str]:
@@ -295,11 +246,10 @@ def _to_forward(repo: Repo, former: str) -> list[str]:
 
 def _stop_forwarding(repo: Repo) -> list[str]:
     ours = _own(repo)
-    if not os.path.exists(os.path.join(ours, "config")) and config_journal.lacks(
-        repo, "include.path", os.path.join(ours, "config")
-    ):
+    entry = ("include.path", os.path.join(ours, "config"))
+    if not os.path.exists(entry[1]) and config_journal.lacks(repo, *entry):
         return []
-    done = config_journal.undo(repo, {"git"}, [("include.path", os.path.join(ours, "config"))])
+    done = config_journal.undo(repo, {"git"}, [entry])
     # What sends git there goes first: hooks must not be looked for in an empty directory.
     for name in ["config", "former", *(os.listdir(ours) if os.path.isdir(ours) else [])]:
         path = os.path.join(ours, name)
@@ -327,23 +277,25 @@ def _package() -> str:
 
 def _source(name: str) -> str:
     """A script as it is in hooks/ of the repository; the wheel carries it as data."""
-    for directory in (
-        os.path.join(_package(), "data", "hooks"),
-        os.path.join(os.path.dirname(_package()), "hooks"),
-    ):
-        path = os.path.join(directory, name)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                return f.read()
-    raise FileNotFoundError(name)
+    path = os.path.join(_package(), "data", "hooks", name)
+    if not os.path.exists(path):
+        path = os.path.join(os.path.dirname(_package()), "hooks", name)
+    with open(path, encoding="utf-8") as f:
+        return f.read()
 
 
-def _script(store: Store, name: str, events: list[str]) -> bytes:
+def _place(store: Store, name: str, source: str = "", events: Iterable[str] = ()) -> bool:
+    """Writes a script into our directory; whether it changed. A hook has another `source`."""
+    script = _script(store, source or name, events)
+    path = os.path.join(_own(store.repo), name)
+    return config_journal.write(path, script, 0o777 if source else 0o666)
+
+
+def _script(store: Store, name: str, events: Iterable[str] = ()) -> bytes:
     """A script for this repository and this installation."""
     python, package = _program(config_journal.read(os.path.join(_own(store.repo), "event.sh")))
-    if not (
-        os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())
-    ):
+    same = os.path.realpath(package) == os.path.realpath(_package())
+    if not same or not os.access(python, os.X_OK):
         python, package = sys.executable, _package()
     private = store.settings.private_ref
     values = {
@@ -355,21 +307,17 @@ def _script(store: Store, name: str, events: list[str]) -> bytes:
         "BACKUP": config.backup_of(private),
         "EVENTS": " ".join(events),
     }
-    text = re.sub(
-        r"@([A-Z]+)@", lambda m: "'" + values[m[1]].replace("'", "'\\''") + "'", _source(name)
-    )
+    text = _source(name)
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", "'" + value.replace("'", "'\\''") + "'")
     return text.encode("utf-8", "surrogateescape")
 
 
 def _program(text: bytes) -> tuple[str, str]:
     """(interpreter, package) that an installed event.sh names."""
-    found = {
-        key: "".join(shlex.split(value)[:1])
-        for key, value in re.findall(
-            r"(?m)^ *(python|package)=('.*')$", text.decode("utf-8", "surrogateescape")
-        )
-    }
-    return found.get("python", ""), found.get("package", "")
+    rows = re.findall(rb"(?m)^ *(python|package)=('.*')$", text)
+    found = {key: "".join(shlex.split(os.fsdecode(value))[:1]) for key, value in rows}
+    return found.get(b"python", ""), found.get(b"package", "")
 
 
 def _unlink(path: str) -> None:

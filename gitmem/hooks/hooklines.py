@@ -1,9 +1,7 @@
-"""Our three lines in a hook: put into shell scripts of others, or into a file of our own; found
-again and taken out.
+"""Our three lines in a hook, in shell scripts of others or a file of our own: put in, taken out.
 
-Promise: taking them out gives back the bytes that were there, whatever else
-was written into the file meanwhile. The rest of a hook gets its arguments and
-its standard input, and its exit status decides.
+Promise: taking them out gives back the bytes that were there, whatever else was written into the
+file meanwhile. The rest of a hook gets its arguments and standard input, and its status decides.
 """
 
 from __future__ import annotations
@@ -51,9 +49,8 @@ def fit(path: str) -> bool:
 def add(hooks: str, name: str) -> bool:
     """Puts our lines after the first line of a hook; False where they are there, once."""
     found = holders(hooks, name)
-    if len(found) == 1 and any(
-        _lines(name, alone) in config_journal.read(found[0]) for alone in (True, False)
-    ):
+    placed = [config_journal.read(path) for path in found]
+    if len(found) == 1 and any(_lines(name, alone) in placed[0] for alone in (True, False)):
         return False
     for path in found:
         _without(path)
@@ -65,27 +62,19 @@ def add(hooks: str, name: str) -> bool:
 
 
 def take_out(hooks: str) -> list[str]:
-    """Takes our lines out of every hook, whatever other tools have renamed it to; a file that held
-    nothing else goes. One line for each.
-    """
+    """Takes our lines out of every hook, also renamed ones, and removes our own; says which."""
     done = []
     for name in sorted(os.listdir(hooks)) if os.path.isdir(hooks) else []:
         path = os.path.join(hooks, name)
-        if (
-            not os.path.islink(path)
-            and os.path.isfile(path)
-            and _OURS.search(config_journal.read(path))
-        ):
-            done.append(
-                f"removed '{path}'" if _without(path) else f"took our lines out of '{path}'"
-            )
+        plain = os.path.isfile(path) and not os.path.islink(path)
+        if plain and _OURS.search(config_journal.read(path)):
+            gone = _without(path)
+            done.append(f"removed '{path}'" if gone else f"took our lines out of '{path}'")
     return done
 
 
 def holders(hooks: str, name: str) -> list[str]:
-    """The files with our lines that run for a hook: git's own, and what pre-commit moved aside and
-    runs too.
-    """
+    """The files with our lines that run for a hook: git's own, and what pre-commit runs too."""
     path = os.path.join(hooks, name)
     content = config_journal.read(path)
     found = [path] if _BEGIN in content else []

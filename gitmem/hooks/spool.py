@@ -4,10 +4,9 @@ Promise: a line is in the file before `append` returns, by one write. `drain` re
 before it reads it, so whoever appends meanwhile begins a new one; after a crash it may hand a line
 out twice, so what is made of an event must bear a repeat. What a killed drain left is handed out
 line by line: only a line that was at work alone when a drain was killed is dropped, and that is
-told. Lines whose work failed wait in a file of their own for the next worker, up to `TRIES` times;
-where that file cannot be written, all stays where it is. The files have mode 0600 and hold at most
-5 MB and 24 hours: what is older goes first, at the next append, drain or `expire`. Hooks in `sh`
-(hooks/event.sh) append and wake by the same rules.
+told. Lines whose work failed wait in a file of their own, up to `TRIES` times; where that file
+cannot be written, all stays where it is. The files have mode 0600 and hold at most 5 MB and 24
+hours: what is older goes first. Hooks in `sh` (hooks/event.sh) append and wake by the same rules.
 
 Imports only `os`, `errno` and what Python has loaded anyway: every prompt waits for it.
 """
@@ -30,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Handle = Callable[[list[bytes]], list[bytes] | None]
+
 MOST = 5_000_000  # bytes of both files
 OLDEST = 24 * 3600  # seconds
 LONGEST = 1_000_000  # bytes of one line
@@ -38,10 +39,8 @@ LIFETIME = 900  # seconds after which a worker is dead, whoever has its number n
 # The present file and the one before it: whole files are dropped, nothing is ever rewritten.
 _NOW, _OLD = "spool", "spool.old"
 _SINCE = "spool.since"  # its mtime is the begin of the present file
-_TAKEN, _AGAIN = (
-    "spool.taken",
-    "spool.again",
-)  # in work, and in work line by line after a crash or on a full disk
+_TAKEN = "spool.taken"  # in work
+_AGAIN = "spool.again"  # in work line by line, after a crash or on a full disk
 _LATER = "spool.later"  # what failed: a disk may be full, a ref locked
 TRIES = 10  # times that an event may fail before it is given up
 _AT_WORK = b"\0"  # the first byte of a line while it is at work alone
@@ -52,10 +51,7 @@ _SETTLE = 0.05  # seconds in which a writer that opened the file before it was r
 
 
 def append(mem_dir: str, line: bytes) -> None:
-    """One event, without a newline.
-
-    Raises OSError where it cannot be stored, ValueError for a line that cannot be one.
-    """
+    """One event without a newline. Raises OSError (not stored), ValueError (cannot be a line)."""
     if b"\n" in line or len(line) > LONGEST:
         raise ValueError("an event is one line of at most a megabyte")
     path = os.path.join(mem_dir, _NOW)
@@ -67,7 +63,8 @@ def append(mem_dir: str, line: bytes) -> None:
             mine = os.fstat(fd)
         finally:
             os.close(fd)
-        if _inode(path) == mine.st_ino:
+        now = _stat(path)
+        if now and now.st_ino == mine.st_ino:
             _bound(mem_dir, mine.st_size)
             return
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
@@ -75,7 +72,7 @@ def append(mem_dir: str, line: bytes) -> None:
 
 def drain(
     mem_dir: str,
-    handle: Callable[[list[bytes]], list[bytes] | None],
+    handle: Handle,
     later: bool = True,
     dropped: Callable[[int], object] = lambda count: None,
     full: Callable[[int], object] = lambda count: None,
@@ -93,14 +90,18 @@ def drain(
     taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
     count = 0
     lost: list[int] = []
+
+    def keep(failed: list[bytes] | None) -> None:
+        lost.append(_keep(os.path.join(mem_dir, _LATER), failed or []))
+
     try:
         if os.path.lexists(again):
-            count += _alone(again, handle, dropped, lost)
+            count += _alone(again, handle, keep, dropped)
         if _move(taken, again):
-            count += _alone(again, handle, dropped, lost)
+            count += _alone(again, handle, keep, dropped)
         for name in (*((_LATER,) if later else ()), _OLD, _NOW):
             if _move(os.path.join(mem_dir, name), taken):
-                count += _read(taken, handle, lost)
+                count += _read(taken, handle, keep)
     finally:
         if any(lost):
             full(sum(lost))
@@ -132,9 +133,7 @@ BEHIND = b'{"event":"behind"}'
 
 
 def ask(common_dir: str, line: bytes = BEHIND) -> bool:
-    """Leaves an event and starts the worker, unless one is there; False where the event could not
-    be stored. Nobody waits for its end.
-    """
+    """Leaves an event and starts the worker, unless one is there; False where it cannot."""
     try:
         append(memfile.directory(common_dir), line)
         wake(common_dir)
@@ -182,11 +181,11 @@ def rescue(common_dir: str) -> None:
     number be another process's by now. What failed waits longer.
     """
     now = time.time()
-    if any(
-        not -_SKEW <= now - _mtime(os.path.join(common_dir, "mem", name), now) <= seconds
-        for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))
-    ):
-        wake(common_dir)
+    for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE)):
+        age = now - _mtime(os.path.join(common_dir, "mem", name), now)
+        if not -_SKEW <= age <= seconds:
+            wake(common_dir)
+            return
 
 
 def asleep(mem_dir: str) -> bool:
@@ -198,9 +197,8 @@ def asleep(mem_dir: str) -> bool:
     path = os.path.join(mem_dir, _PID)
     try:
         os.kill(int(memfile.read(path, 20)), 0)
-        return (
-            not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME
-        )  # a clock that was set back would have it live for ever
+        # A clock that was set back would have it live for ever.
+        return not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME
     except (OSError, ValueError, OverflowError):
         return True
 
@@ -213,14 +211,10 @@ def lock(mem_dir: str) -> str:
 def claim(mem_dir: str, pid: int) -> None:
     """Says that this process is the worker; 0: that there is none."""
     path = os.path.join(mem_dir, _PID)
-    if not pid:
+    if pid:
+        memfile.write(path, b"%d\n" % pid)
+    else:
         _unlink(path)
-        return
-    fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        os.write(fd, b"%d\n" % pid)
-    finally:
-        os.close(fd)
 
 
 def refuse(common_dir: str) -> None:
@@ -233,10 +227,8 @@ def refuse(common_dir: str) -> None:
         pass
 
 
-def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: list[int]) -> int:
-    """Hands out the lines of a renamed file, also those that come while it is read, keeps those
-    that failed, and removes it.
-    """
+def _read(path: str, handle: Handle, keep: Callable[[list[bytes] | None], None]) -> int:
+    """Hands out the lines of a renamed file, also those that still come, and removes it."""
     renamed = time.monotonic()
     count = 0
     rest = b""
@@ -245,7 +237,7 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: 
             *whole, rest = (rest + f.read()).split(b"\n")
             lines = [line for line in whole if line]
             if lines:
-                lost.append(_keep(os.path.join(os.path.dirname(path), _LATER), handle(lines) or []))
+                keep(handle(lines))
                 count += len(lines)
             left = renamed + _SETTLE - time.monotonic()
             if left > 0:
@@ -258,51 +250,49 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: 
 
 def _alone(
     path: str,
-    handle: Callable[[list[bytes]], list[bytes] | None],
+    handle: Handle,
+    keep: Callable[[list[bytes] | None], None],
     dropped: Callable[[int], object],
-    lost: list[int],
 ) -> int:
     """Hands out the lines of a file one by one, and removes it.
 
     How far it came stands in the file itself, in bytes that are there already: a full disk has no
-    others."""
+    others.
+    """
     with open(memfile.opened(path, os.O_RDWR), "r+b", buffering=0) as f:
         facts = os.fstat(f.fileno())
 
         def put(at: int, data: bytes) -> None:
             f.seek(at)
             _whole(f.write(data) or 0, len(data))
-            os.utime(
-                path, ns=(facts.st_atime_ns, facts.st_mtime_ns)
-            )  # no younger by that: see `expire`
+            # No younger by that: see `expire`.
+            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
-        at = 0
-        lines: list[tuple[int, bytes]] = []
-        for line in (f.read() or b"").split(b"\n"):
-            if line:
-                lines.append((at, line))
-            at += len(line) + 1
-        killers = sum(line.startswith(_AT_WORK) for _, line in lines)
+        lines: list[bytes] = (f.read() or b"").split(b"\n")
+        killers = sum(line.startswith(_AT_WORK) for line in lines)
         if killers:
             dropped(killers)
-        for at, line in lines:
-            if not line.startswith(_AT_WORK):
+        at = 0
+        for line in lines:
+            if line and not line.startswith(_AT_WORK):
                 put(at, _AT_WORK)
                 try:
-                    failed = handle([line]) or []
+                    failed = handle([line])
                 except Exception:
                     raise  # as if killed
                 except BaseException:  # interrupted: not its fault
                     put(at, line[:1])
                     raise
                 try:
-                    lost.append(_keep(os.path.join(os.path.dirname(path), _LATER), failed))
+                    keep(failed)
                 except OSError:
                     put(at, line[:1])
                     raise
-            put(at, b"\n" * len(line))
+            if line:
+                put(at, b"\n" * len(line))
+            at += len(line) + 1
     _unlink(path)
-    return len(lines) - killers
+    return sum(map(bool, lines)) - killers
 
 
 def _keep(path: str, lines: list[bytes]) -> int:
@@ -310,28 +300,24 @@ def _keep(path: str, lines: list[bytes]) -> int:
 
     Raises OSError: then none is added, and the file they came from stays for the next drain.
     """
-    if _size(path) >= MOST // 2:
+    if not lines or _size(path) >= MOST // 2:
         return len(lines)
-    if lines:
-        data = b"\n" + b"\n".join(lines) + b"\n"
-        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    data = b"\n" + b"\n".join(lines) + b"\n"
+    fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        before = os.fstat(fd).st_size
         try:
-            before = os.fstat(fd).st_size
-            try:
-                _whole(os.write(fd, data), len(data))
-            except OSError:
-                os.ftruncate(fd, before)  # nobody else writes here
-                raise
-        finally:
-            os.close(fd)
+            _whole(os.write(fd, data), len(data))
+        except OSError:
+            os.ftruncate(fd, before)  # nobody else writes here
+            raise
+    finally:
+        os.close(fd)
     return 0
 
 
 def _whole(written: int, length: int) -> None:
-    """A disk that is full, or a file at its limit, may take a part and say nothing.
-
-    Raises OSError.
-    """
+    """Raises OSError where a full disk, or a file at its limit, took a part and said nothing."""
     if written < length:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -363,22 +349,18 @@ def _unlink(path: str) -> None:
         pass
 
 
-def _inode(path: str) -> int:
+def _stat(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path).st_ino
+        return os.stat(path)
     except OSError:
-        return 0
+        return None
 
 
 def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+    found = _stat(path)
+    return found.st_size if found else 0
 
 
 def _mtime(path: str, default: float) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return default
+    found = _stat(path)
+    return found.st_mtime if found else default

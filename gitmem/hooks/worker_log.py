@@ -15,9 +15,7 @@ _BOUND = 64 * 1024  # bytes after which it begins anew
 
 
 def append(mem_dir: str, text: str) -> None:
-    """Adds a line with the time. Raises nothing: where nothing can be written, nobody can be
-    told.
-    """
+    """Adds a line with the time. Raises nothing: there is nobody to tell."""
     path = os.path.join(mem_dir, LOG)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:

@@ -294,9 +294,8 @@ class History:
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
         for _ in range(2):
-            status, _, err, _ = reflock.run(
+            status, _, err = reflock.run(
                 self.git,
-                self.git.common_dir,
                 self.ref,
                 ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref],
             )

@@ -242,7 +242,7 @@ class Notes(NoteReader):
 
     def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
         """Points the ref and its backup to a commit, only if the ref holds `old` now."""
-        status, _, err, _ = reflock.move(self.git, self.ref, new, old.id if old else "", why)
+        status, _, err = reflock.move(self.git, self.ref, new, old.id if old else "", why)
         text = err.decode("utf-8", "replace").strip()
         if status == 0:
             return new, ""
