@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Iterable
 
 from ..core import record
 from ..engine import anchor_state_store
@@ -32,11 +33,7 @@ from ..engine.cache import Cache
 from ..git.repository import Repo
 from . import equivalent_commits, patch_id
 from .patch_id_cache import PatchIds
-from .reachability import Reachability, set_bits, unreferenced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+from .reachability import Reachability, unreferenced
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
 SHALLOW, PARTIAL = "shallow clone", "partial clone"
@@ -144,18 +141,25 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     By commit, not by line: a rewrite copies the first note of a commit only, and its continuations
     moved with it. A cycle ends where it began.
     """
-    out = {a: [a] for a in anchors}
-    successors: dict[str, list[str]] = {}
-    asked, seen = set(out), set(out)
+    successors: dict[str, set[str]] = {}
+    names = set(anchors)
+    asked = names
     while asked:
         found = steps(cache, asked)
-        asked = set()
         for old, new in found:
-            successors.setdefault(old, []).append(new)
-            asked |= {new} - seen
-            seen.add(new)
-    for part in _connected(successors):
-        _follow(successors, part, out)
+            successors.setdefault(old, set()).add(new)
+        asked = {new for _, new in found} - successors.keys()
+    return {a: _chain(successors, a) for a in names}
+
+
+def _chain(successors: dict[str, set[str]], anchor: str) -> list[str]:
+    """What moves lead to from an anchor, by the number of moves, then by id."""
+    out, seen, level = [anchor], {anchor}, [anchor]
+    while level:
+        reached = set().union(*(successors.get(commit, ()) for commit in level))
+        level = sorted(reached - seen)
+        seen.update(level)
+        out += level
     return out
 
 
@@ -166,46 +170,6 @@ def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
         " ORDER BY 1, 2",
         (json.dumps(sorted(commits)),),
     ).fetchall()
-
-
-def _connected(successors: dict[str, list[str]]) -> Iterator[list[str]]:
-    """The commits that moves join, one list for each connected part, in order."""
-    neighbours: dict[str, list[str]] = {}
-    for old, found in successors.items():
-        for new in found:
-            neighbours.setdefault(old, []).append(new)
-            neighbours.setdefault(new, []).append(old)
-    left = set(neighbours)
-    for first in sorted(neighbours):
-        if first in left:
-            left.discard(first)
-            part = [first]
-            for commit in part:  # grows while it is read
-                fresh = left.intersection(neighbours[commit])
-                left -= fresh
-                part += fresh
-            yield sorted(part)
-
-
-def _follow(successors: dict[str, list[str]], part: list[str], out: dict[str, list[str]]) -> None:
-    """Adds to the anchors of a part what is reached from there, by steps, in the order of ids.
-
-    Sets of commits are bits of one number: after N amends of a commit with N memories every commit
-    leads to every later one, and each of the N anchors would look at all of these pairs.
-    """
-    place = {commit: i for i, commit in enumerate(part)}
-    after = [sum({1 << place[new] for new in successors.get(old, ())}) for old in part]
-    for anchor in part:
-        if anchor not in out:
-            continue
-        seen = level = 1 << place[anchor]
-        while level:
-            reached = 0
-            for i in set_bits(level):
-                reached |= after[i]
-            level = reached & ~seen
-            seen |= level
-            out[anchor] += [part[i] for i in set_bits(level)]
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:

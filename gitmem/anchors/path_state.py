@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..core import lineanchor
 from ..core.errors import GitFailed
@@ -37,11 +38,7 @@ from ..git.repository import Repo
 from . import anchor_state, patch_id, path_removals
 from .anchor_state import AnchorState
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    Noted = tuple[str, str, str, str]  # commit, path, blob and lines as a memory noted them
+Noted = tuple[str, str, str, str]  # commit, path, blob and lines as a memory noted them
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
 ODD_NOW = "its name there is not UTF-8, so no memory can hold it"
