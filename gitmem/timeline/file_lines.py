@@ -19,10 +19,8 @@ _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
 
 class Line:
-    """One line of a file.
-
-    `commit`: who wrote it, "" where it is not committed yet; `older`: that commit or an earlier
-    one, history ends there; `ids`: memories about it.
+    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `older`: that
+    commit or an earlier one, history ends there; `ids`: memories about it.
     """
 
     __slots__ = ("commit", "ids", "number", "older", "text")
@@ -76,9 +74,8 @@ def target(store: Store, text: str, at: str = "") -> Target:
     name, _, number = text.rpartition(":")
     wrong = lineanchor.wrong(number) if name and not lines else ""
     if wrong and not _exists(store, text, at):
-        raise UsageError(
-            f"'{name[:200]}:{number[:40]}' {wrong}", hint="lines are FILE:10 or FILE:10-20"
-        )
+        message = f"'{name[:200]}:{number[:40]}' {wrong}"
+        raise UsageError(message, hint="lines are FILE:10 or FILE:10-20")
     return Target(_in_tree(store, text))
 
 
@@ -93,11 +90,9 @@ def _exists(store: Store, name: str, at: str) -> bool:
     except MemError:
         return False
     top = store.repo.top
-    return (
-        path == "."
-        or bool(top and os.path.lexists(os.path.join(top, path)))
-        or bool(store.repo.git.entries([(at or "HEAD", path)])[0])
-    )
+    if path == "." or (top and os.path.lexists(os.path.join(top, path))):
+        return True
+    return bool(store.repo.git.entries([(at or "HEAD", path)])[0])
 
 
 def blamed(
@@ -138,8 +133,7 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
     """What `git blame` says; of the working tree where `revision` is empty."""
     repo = store.repo
     command = ["blame", "--porcelain", "--no-textconv"]
-    if asked.first:
-        command.append(f"-L{asked.first},{asked.last}")
+    command += [f"-L{asked.first},{asked.last}"] if asked.first else []
     if revision:
         command.append(revision)
     else:
