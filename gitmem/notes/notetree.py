@@ -19,6 +19,7 @@ from ..core.errors import GitFailed
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
 
+_COMPARE = "diff-tree --stdin -r -z --raw --no-renames"
 _PAIRS = 500  # pairs of trees that one process compares: what it is asked has to fit into a pipe
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
 _HEX = frozenset("0123456789abcdef")
@@ -34,8 +35,7 @@ _CONTINUED = b"git mem continuation\n"  # begins the content of a key blob
 
 
 def split_lines(blob: bytes) -> list[bytes]:
-    """The lines of a note; blank ones (`git notes append` puts them between records) are
-    dropped."""
+    """The lines of a note, without blank ones (`git notes append` puts them between records)."""
     return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
@@ -56,12 +56,9 @@ def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
         space = content.index(b" ", at)
         end = content.index(b"\0", space)
         name = content[space + 1 : end].decode("utf-8", "surrogateescape")
-        if content[at:space] != GITLINK:
-            entries[name] = (
-                content[at:space] == b"40000",
-                content[end + 1 : end + 1 + raw_len].hex(),
-            )
-        at = end + 1 + raw_len
+        mode, at = content[at:space], end + 1 + raw_len
+        if mode != GITLINK:
+            entries[name] = (mode == b"40000", content[end + 1 : at].hex())
     return entries
 
 
@@ -109,9 +106,8 @@ class NoteTree:
         self._git = git
         self._hex_len = hex_len
         self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
-        self.fanned = (
-            False  # a new tree for many notes: the first level gets directories from the start
-        )
+        # a new tree for many notes: the first level gets directories from the start
+        self.fanned = False
         # levels that get directories: their notes move once, a bulk import asks thousands of times
         self._split: set[str] = set()
         self.root = self._load(tree) if tree else {}
@@ -127,9 +123,7 @@ class NoteTree:
     def _walk(
         self, key: str
     ) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
-        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the
-        key is left, its entries).
-        """
+        """(notes of a key; deepest level on its way: path, what of the key is left, entries)."""
         found: list[tuple[str, str]] = []
         prefix, rest, level = "", key, self.root
         while True:
@@ -146,74 +140,62 @@ class NoteTree:
         return self._walk(key)[0]
 
     def place(self, key: str) -> tuple[str, dict[str, str]]:
-        """(the path a key's note is written to, {old path: new path} of notes that must move with
-        it: told once a level).
-        """
+        """(where a key's note is written, {old path: new path} of notes that must move first)."""
         found, prefix, rest, level = self._walk(key)
         if found:
             return found[-1][0], {}
         if len(rest) <= 2 or rest[:2] in level:
             return prefix + rest, {}
         if prefix in self._split or (self.fanned and not prefix):
-            return f"{prefix}{rest[:2]}/{rest[2:]}", {}
-        flat = [
-            name
-            for name, (tree, _) in level.items()
-            if not tree and len(name) == len(rest) and is_hex(name)
-        ]
-        fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
+            return _deeper(prefix, rest), {}
+        names = [name for name in level if is_hex(name)]
+        flat = [name for name in names if not level[name][0] and len(name) == len(rest)]
+        fanned = any(level[name][0] and len(name) == 2 for name in names)
         if not fanned and len(flat) < SPLIT:
             return prefix + rest, {}
         self._split.add(prefix)
-        return f"{prefix}{rest[:2]}/{rest[2:]}", (
-            {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
-        )
-
-    def blob_at(self, path: str) -> str | None:
-        """The blob id at a path, None where there is none."""
-        level = self.root
-        *dirs, name = path.split("/")
-        for d in dirs:
-            entry = level.get(d)
-            if not entry or not entry[0]:
-                return None
-            level = self._load(entry[1])
-        entry = level.get(name)
-        return entry[1] if entry and not entry[0] else None
+        moves = {prefix + name: _deeper(prefix, name) for name in flat}
+        return _deeper(prefix, rest), moves if len(flat) >= SPLIT else {}
 
     def has_key(self, key: str) -> bool:
         """Whether a continuation's key blob is kept alive by this tree."""
-        return self.blob_at(key_path(key)) is not None
+        level = self.root
+        *dirs, name = key_path(key).split("/")
+        for d in dirs:
+            tree, id = level.get(d, (False, ""))
+            if not tree:
+                return False
+            level = self._load(id)
+        return not level.get(name, (True, ""))[0]
+
+
+def _deeper(prefix: str, rest: str) -> str:
+    return f"{prefix}{rest[:2]}/{rest[2:]}"
+
+
+def _entries(git: Git, tip: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(mode, object id, path) of every entry of a commit that is no tree."""
+    for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
+        meta, tab, path = entry.partition(b"\t")
+        if tab:
+            mode, _, id = meta.split()
+            yield mode, id, path
 
 
 def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
     """(key, blob id) of every note of a commit, each path of a mixed tree."""
-    for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
-        meta, tab, path = entry.partition(b"\t")
-        key = (
-            note_key(path.decode("utf-8", "surrogateescape"), hex_len)
-            if tab and not meta.startswith(GITLINK)
-            else None
-        )
-        if key:
-            yield key, meta.split()[2].decode()
+    for mode, id, path in _entries(git, tip):
+        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+        if key and mode != GITLINK:
+            yield key, id.decode()
 
 
 def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
-    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes
-    nor keys.
-    """
+    """(mode, id, path for fast-import) of a commit's entries that are neither notes nor keys."""
     out = []
-    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
-        meta, tab, path = entry.partition(b"\t")
-        mode, _, id = meta.split() if tab else (b"", b"", b"")
-        if mode and (
-            mode == GITLINK
-            or (
-                not note_key(path.decode("utf-8", "surrogateescape"), hex_len)
-                and not path.startswith(KEYS.encode() + b"/")
-            )
-        ):
+    for mode, id, path in _entries(git, tip):
+        note = note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+        if mode == GITLINK or not (note or path.startswith(KEYS.encode() + b"/")):
             quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             out.append((mode, id, b'"' + quoted + b'"'))
     return out
@@ -226,23 +208,18 @@ def changed_notes(
 
     An absent side has an id of zeros. One process for many pairs.
     """
+    none = "0" * hex_len
     for i in range(0, len(pairs), _PAIRS):
         stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
-        fields = git.stream(
-            "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin
-        )
+        fields = git.stream(*_COMPARE.split(), stdin=stdin)
         for field in fields:
             # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
             change = field.rpartition(b"\n")[2].split(b" ")
             key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), hex_len)
             if key and len(change) == 5:
                 old_mode, new_mode, old_id, new_id, _ = change
-                none = "0" * hex_len
-                yield (
-                    key,
-                    none if old_mode.endswith(GITLINK) else old_id.decode(),
-                    none if new_mode == GITLINK else new_id.decode(),
-                )
+                old = none if old_mode.endswith(GITLINK) else old_id.decode()
+                yield key, old, none if new_mode == GITLINK else new_id.decode()
 
 
 def contents(
@@ -268,17 +245,12 @@ def contents(
 
 
 def unreadable(id: str) -> GitFailed:
-    """What to say of a tree or note that is named and not here: writing on without it would leave
-    its lines behind.
-    """
-    return GitFailed(
-        f"cannot read notes object {id}",
-        hint=(
-            "the repository is damaged or partial, or a disk it borrows from is away; `git fsck`"
-            " names what is missing, `git mem doctor --repair` goes on with what can be read until"
-            " it is back"
-        ),
+    """A tree or note is named and not here: writing on without it would lose its lines."""
+    hint = (
+        "the repository is damaged or partial, or a disk it borrows from is away; `git fsck` names"
+        " what is missing, `git mem doctor --repair` goes on with what can be read until it is back"
     )
+    return GitFailed(f"cannot read notes object {id}", hint=hint)
 
 
 def lines_gone(
@@ -321,9 +293,7 @@ def lines_gone(
 def difference(
     git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None
 ) -> list[tuple[str, bytes]] | None:
-    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of
-    either is not here.
-    """
+    """The lines that a newer tree has and an older one lacks; None where they cannot be read."""
     try:
         return list(lines_gone(git, [(new, old)], hex_len, strict=True, unread=unread))
     except GitFailed:
@@ -332,10 +302,9 @@ def difference(
 
 def _only_in(one: bytes, other: bytes) -> list[bytes]:
     """The lines of a note that another state of it lacks."""
+    # What we write grows at its end: nothing more to compare.
     if one.startswith(other) and (not other or other.endswith(b"\n")):
-        return split_lines(
-            one[len(other) :]
-        )  # what we write grows at its end: nothing more to compare
+        return split_lines(one[len(other) :])
     if other.startswith(one) and (not one or one.endswith(b"\n")):
         return []
     there = set(split_lines(other))

@@ -66,9 +66,7 @@ def settle(notes: NoteReader, items: list[Item], lost: Lost) -> None:
 
 
 def _readable(notes: NoteReader, id: str) -> list[Item]:
-    """(anchor, line) of a notes commit, or of a tree or note of one, as far as they are here; and
-    the moves that copies state.
-    """
+    """(anchor, line) of a notes commit, tree or note, and moves that copies state, if readable."""
     out = []
     edit = TreeEdit(notes.git, None, notes.hex_len)
     with contextlib.suppress(GitFailed):
