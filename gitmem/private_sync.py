@@ -44,9 +44,7 @@ def _given_file(common_dir: str) -> str:
 
 
 def given(common_dir: str) -> list[str]:
-    """Names of the remotes that were given private notes from here: a purge has to be told to them,
-    too.
-    """
+    """Names of the remotes that were given private notes: a purge has to be told to them."""
     try:
         with open(_given_file(common_dir), encoding="utf-8", errors="replace") as f:
             return sorted({row for row in f.read().splitlines() if row.strip()})

@@ -248,9 +248,7 @@ def _fetch(store: Store, there: Remote, report: Report) -> str:
 
 
 def unite(store: Store, scope: str, theirs: str, message: str, report: Report) -> bool:
-    """Takes in a notes commit; whether its history holds what was purged here, so that it must be
-    left behind there.
-    """
+    """Takes in a notes commit; whether its history has to be left behind there (purged text)."""
     written = store.unite(theirs, message, scope)
     report.received += written.lines
     report.purged = report.purged or written.replaced

@@ -104,16 +104,15 @@ def _not_contained(
         here = next((c for c in reversed(chain) if c in reached.here), "")
         if other := next((found[c] for c in chain if c in found), ""):
             out[anchor] = AnchorState(SQUASHED, anchor, other)
-        elif late.intersection(chain):
-            out[anchor] = AnchorState(UNKNOWN, anchor, reason=why_late)
-        elif here:
-            out[anchor] = AnchorState(UNMERGED, here)
+        elif late.intersection(chain) or not here:
+            why = why_late if late.intersection(chain) else ABSENT
+            out[anchor] = AnchorState(UNKNOWN, anchor, reason=why)
         else:
-            out[anchor] = AnchorState(UNKNOWN, anchor, reason=ABSENT)
-    abandoned = unreferenced(repo.git, {s.commit for s in out.values() if s.state == UNMERGED})
-    for state in out.values():
-        if state.state == UNMERGED and state.commit in abandoned:
-            state.reason = ABANDONED
+            out[anchor] = AnchorState(UNMERGED, here)
+    unmerged = [state for state in out.values() if state.state == UNMERGED]
+    abandoned = unreferenced(repo.git, {state.commit for state in unmerged})
+    for state in unmerged:
+        state.reason = ABANDONED if state.commit in abandoned else ""
     return out
 
 
@@ -139,7 +138,7 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     `git mem reanchor` took memories.
 
     By commit, not by line: a rewrite copies the first note of a commit only, and its continuations
-    moved with it. A cycle ends where it began.
+    moved with it.
     """
     successors: dict[str, set[str]] = {}
     names = set(anchors)
@@ -173,9 +172,7 @@ def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: every commit it is known to stand at}: itself, what took its place, and what carries
-    its change.
-    """
+    """{anchor: itself, what took its place, and what carries its change}."""
     found = moves(cache, anchors)
     carried = equivalent_commits.known(cache, {c for chain in found.values() for c in chain})
     return {

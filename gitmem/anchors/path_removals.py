@@ -43,9 +43,7 @@ class Incomplete(Exception):
 
 
 class Removals:
-    """The history of a revision, and what its commits removed. Commits are named by their places:
-    parents before children.
-    """
+    """A history, and what its commits removed. They are named by places: parents come first."""
 
     def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
         """Raises Incomplete."""
@@ -88,9 +86,7 @@ class Removals:
         }
 
     def _run(self, edges: list[Edge], merges: bool) -> list[Edge]:
-        """Follows names until they end; returns those that merges removed, which are followed
-        beyond only with `merges`.
-        """
+        """Follows names until they end; returns those that merges removed, unless `merges`."""
         seen: set[Edge] = set()
         left: list[Edge] = []
         for _ in range(_HOPS):
@@ -236,9 +232,7 @@ def later_names(cache: Cache, path: str) -> set[str]:
 
 
 def directory(renames: dict[str, str], path: str) -> str:
-    """Where a directory went: to the place of more than half of its files that were renamed; ""
-    where there is none.
-    """
+    """Where more than half of the renamed files of a directory went; "" where there is none."""
     votes: dict[str, int] = {}
     inside = [(old[len(path) :], new) for old, new in renames.items() if old.startswith(path + "/")]
     for rest, new in inside:

@@ -12,21 +12,18 @@ rewritten or squashed. Where no record names such a commit it costs one query.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..core import fastjson, record
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.embed import StaticTable
 from ..engine.update import Update
 from ..git import refs_mtime
 from ..git.repository import Repo
 from . import anchor_state
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..engine.embed import StaticTable
-
-    Pairs = set[tuple[str, int]]  # HEADs and rows of memories
+Pairs = set[tuple[str, int]]  # HEADs and rows of memories
 
 _REFS = "refs:reinstated"  # in the cache's `meta`: `refs_mtime.stamp` when somebody last looked
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -142,9 +139,7 @@ def _write(
 def _with_status(
     cache: Cache, update: Update, rows: Iterable[int], was: int, status: int
 ) -> dict[int, int]:
-    """{row: its new number}: made anew with another status, so that all that looks at new rows
-    looks at them.
-    """
+    """{row: its new number}: made anew, so that whoever looks at new rows looks at them."""
     out = {}
     for row in sorted(rows):
         sql = "SELECT 1 FROM memory WHERE row = ? AND status = ?"

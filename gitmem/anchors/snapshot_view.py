@@ -15,22 +15,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..core.errors import MemError
 from ..engine import cache as cache_file
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
+from ..engine.filters import Filter
 from ..engine.update import Update
 from ..store import Store
 from . import records_at
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..engine.filters import Filter
-
-    Rows = dict[str, list[tuple[int, int, bytes]]]  # {id: (line, status, digest of a united text)}
+Rows = dict[str, list[tuple[int, int, bytes]]]  # {id: (line, status, digest of a united text)}
 
 _HIDDEN = 3  # status of a memory that is not known at the revision: no reader asks for it
 _SLOT = -1  # of the states at the revision: no worktree has this number
@@ -43,13 +39,13 @@ class Snapshot(Cache):
     `states`: of all anchors; `reason`: why some memories are left out, "" where none is.
     """
 
-    def __init__(self, cache: Cache, known: records_at.Known, reason: str) -> None:
+    def __init__(self, cache: Cache, known: records_at.Known) -> None:
         super().__init__(cache_file.copied_in_memory(cache), "memory", "")
         self.blind = cache.blind
         self.known = known
         self.head = known.head
         self.states = known.states
-        self.reason = reason
+        self.reason = records_at.reason_of(cache, known)
         self._since: dict[str, tuple[str, list[str]]] = {}
 
     def filter(self, wanted: Filter) -> Filter:
@@ -59,9 +55,7 @@ class Snapshot(Cache):
         return narrowed
 
     def tell(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The same objects of memories, each with what became of it since the revision: edited,
-        superseded or forgotten.
-        """
+        """Adds to objects of memories what became of them since the revision."""
         for item in objects:
             since, by = self._since.get(item["id"], ("", []))
             if since and item["status"] == "active":
@@ -71,9 +65,7 @@ class Snapshot(Cache):
         return objects
 
     def serve(self, key: str, value: str) -> None:
-        """Readies it for readers that never ask git: the states of all anchors, and a value of
-        `meta`.
-        """
+        """Readies it for readers that never ask git: states of anchors, and a value of `meta`."""
         self.set_meta(key, value)
         self.db.execute("DELETE FROM head")
         self.db.execute("INSERT INTO head VALUES(?, ?)", (_SLOT, self.head))
@@ -132,34 +124,26 @@ class Snapshot(Cache):
             status = min((status for _, status, _ in now), default=ACTIVE)
             if rows == now:
                 continue
+            self._since[id] = "edited", []
             if status == FORGOTTEN:
                 self._since[id] = "forgotten", []
             elif status == SUPERSEDED:
+                sql = f"SELECT version FROM line WHERE n IN {_INSIDE}"
                 lines = json.dumps([line for line, _, _ in rows])
-                shown = {
-                    version.hex()
-                    for (version,) in self.db.execute(
-                        f"SELECT version FROM line WHERE n IN {_INSIDE}", (lines,)
-                    )
-                }
+                shown = {version.hex() for (version,) in self.db.execute(sql, (lines,))}
                 later = self.known.later.values()
                 by = {r.id for r in later if r.id != id and shown.intersection(r.after)}
                 self._since[id] = "superseded", sorted(by)
-            else:
-                self._since[id] = "edited", []
 
 
 @contextmanager
-def opened(
-    store: Store, cache: Cache, revision: str, known: records_at.Known | None = None
-) -> Iterator[Snapshot]:
-    """The cache as of a revision, for as long as the block lasts.
-
-    `known`: where the caller has asked already. Raises MemError where there is no such commit.
+def opened(store: Store, cache: Cache, revision: str) -> Iterator[Snapshot]:
+    """The cache as of a revision, for as long as the block lasts. Raises MemError where there is no
+    such commit.
     """
     store.trust.catch_up(cache, store.trust.most)
-    known = known or records_at.known(store.repo, cache, commit_of(store, revision))
-    snapshot = Snapshot(cache, known, records_at.reason_of(cache, known))
+    known = records_at.known(store.repo, cache, commit_of(store, revision))
+    snapshot = Snapshot(cache, known)
     try:
         snapshot.take_out(store)
         yield snapshot

@@ -120,9 +120,7 @@ class _Search:
         return {**self._answer(here, base), "looked_at": len(graph)}
 
     def _base(self) -> str:
-        """The memory's commit in this history: itself, what took its place, or what carries its
-        change; one that has the path as it was, if there is one.
-        """
+        """The memory's commit in this history, or what stands for it; one with the path first."""
         stands = anchor_state.states(self.repo, self.cache, self.anchors, self.head)
         places = anchor_state.places(self.cache, self.anchors)
         reached = Reachability(self.git, [self.head], {c for some in places.values() for c in some})
@@ -237,8 +235,7 @@ class _Search:
         return self.git.text("rev-list", *asked, "--", *names).split()
 
     def _merged_by(self, culprit: str, base: str) -> str:
-        """The merge that brought a commit to the line of first parents, "" where it was made
-        there."""
+        """The merge that brought a commit to the first parents, "" where it was made there."""
         line = self._listed("--first-parent", f"{base}..{self.head}")
         if culprit in line or culprit == base:
             return ""

@@ -22,7 +22,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import anchor_state, patch_id, path_state, records_at, snapshot_view
+from ..anchors import anchor_state, patch_id, path_state, snapshot_view
 from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows
@@ -65,10 +65,9 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
     span = Range(store, words)
 
     def read(cache: Cache) -> dict[str, Any]:
-        base, tip = (records_at.known(store.repo, cache, c) for c in (span.base, span.tip))
         with (
-            snapshot_view.opened(store, cache, span.base, base) as before,
-            snapshot_view.opened(store, cache, span.tip, tip) as after,
+            snapshot_view.opened(store, cache, span.base) as before,
+            snapshot_view.opened(store, cache, span.tip) as after,
         ):
             if after.reason:
                 store.warn(f"warning: {after.reason}")
@@ -152,9 +151,7 @@ class _Comparison:
         return past.tell(view.objects(self.store, past, rows, commit, past.states))
 
     def _against(self, rows: list[int]) -> list[tuple[str, dict[str, Any], str]]:
-        """[(id of a new memory, object of one of A, why)] where the words of the two speak against
-        each other.
-        """
+        """[(id of a new memory, object of one of A, why)] whose words contradict each other."""
         made = _loaded(self.after, rows)
         if not made:
             return []
@@ -179,9 +176,7 @@ class _Comparison:
     def _near(
         self, rows: list[int], made: list[consolidate.Memory]
     ) -> dict[tuple[int, int], float]:
-        """{(place in `made`, row of A): cosine} of what is worth comparing: the nearest by meaning,
-        and those that name the same paths.
-        """
+        """{(place in `made`, row of A): cosine} of the nearest and of those with equal paths."""
         from ..engine import vectors as many
 
         texts = [vector_text(data) for data, _, _ in memory_rows.load(self.after, rows)]
@@ -218,9 +213,7 @@ class _Comparison:
         return out
 
     def _stale(self) -> Objects:
-        """Memories of A whose paths B changed, renamed or removed, with the states of these paths
-        at B.
-        """
+        """Memories of A whose paths B changed, renamed or removed, with their states at B."""
         past, repo = self.before, self.store.repo
         touched = self._touched()
         if not touched:

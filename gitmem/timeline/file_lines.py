@@ -6,6 +6,7 @@ Promise: git decides who wrote a line; a partial clone that cannot tell says so.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from ..anchors import anchor_state, patch_id, path_history
 from ..core import lineanchor
@@ -43,15 +44,12 @@ class Withheld(MemError):
         )
 
 
-class Target:
+class Target(NamedTuple):
     """A path from the top of the tree, and lines of it ((0, 0): all)."""
 
-    __slots__ = ("first", "last", "path")
-
-    def __init__(self, path: str, first: int = 0, last: int = 0) -> None:
-        self.path = path
-        self.first = first
-        self.last = last
+    path: str
+    first: int = 0
+    last: int = 0
 
     def meets(self, first: int, last: int) -> bool:
         """Whether these lines are among those asked about."""

@@ -43,9 +43,7 @@ class _Present:
 
 
 class Matches:
-    """`why`: {row: reasons}. `aged`: {row: present states of its paths} of those that name the
-    path.
-    """
+    """`why`: {row: reasons}; `aged`: {row: present states of its paths} if it names the path."""
 
     def __init__(
         self, store: Store, cache: Cache, head: str, asked: Target, condition: Filter
@@ -64,9 +62,7 @@ class Matches:
         self.why.setdefault(row, []).append({"by": by, **more})
 
     def by_paths(self, names: path_history.Names) -> None:
-        """Finds what names the path, one of its former names, a directory above, or something
-        inside.
-        """
+        """Finds what names the path, a former name, a directory above, or something inside."""
         reasons = self._spellings(names)
         labels = self._labels(f"value IN {_AMONG}", json.dumps(list(reasons)))
         whole = {(value, row) for value, row in labels if reasons[value] in (FILE, FORMER)}
@@ -121,9 +117,7 @@ class Matches:
         return found
 
     def by_commits(self, lines: list[Line]) -> None:
-        """Finds what is about the commits that wrote the lines, or was moved or squashed into one
-        of them.
-        """
+        """Finds memories about the commits that wrote the lines, or about predecessors of them."""
         wrote: dict[str, list[list[int]]] = {}
         for line in lines:
             if line.commit and not line.older:
@@ -175,9 +169,7 @@ class Matches:
 
 
 def predecessors(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
-    """{commit that memories may be about: those of `commits` that took its place, carry its change,
-    or are itself}.
-    """
+    """{commit of memories: those of `commits` that it is, or that stand for it}."""
     owners = {commit: {commit} for commit in commits}
     queue = set(owners)
     while queue:

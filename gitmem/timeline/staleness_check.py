@@ -98,9 +98,7 @@ def _rows(cache: Cache) -> list[int]:
 
 
 def _since(store: Store, cache: Cache, stale: Places, before: str) -> tuple[set[int], set[int]]:
-    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody
-    can tell).
-    """
+    """(rows that were not stale or not there at a revision, rows of which nobody can tell)."""
     anchors = {asked[0] for _, asked in stale if asked[0]}
     stands = anchor_state.states(store.repo, cache, anchors, before, PATIENCE)
     states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
