@@ -1,13 +1,10 @@
 """`push --private-to`, `pull --private-from`: one person's private notes in another clone of
-theirs, over one remote they name.
+theirs, over one remote they name. Everything private goes along.
 
-Everything private goes along: memories, suggestions and verdicts, receipts and feedback,
-calibration, tombstones. It is the only way that git mem ever takes private notes anywhere.
-
-Promise: nothing of it happens but on that word, and never to a default remote. What leaves is shown
-before (`--dry-run`), and stays where it looks like a secret. The ref there is no notes ref and none
-that a plain fetch, or one of `refs/notes/*`, takes; it has the person's name in it (a digest of the
-address git commits with), so that two who use one remote never unite. What is there is united with
+Promise: it is the only way that private notes leave, on that word alone, and never to a default
+remote. What leaves is shown before (`--dry-run`), and stays where it looks like a secret. The ref
+there is none that a plain fetch, or one of `refs/notes/*`, takes; its name has a digest of the
+address git commits with, so that two who use one remote never unite. What is there is united with
 what is here, line by line; purged text does not come back.
 """
 

@@ -9,6 +9,7 @@ answers as it is; a full or read-only disk costs speed, never an answer.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -45,29 +46,22 @@ class Store:
         self.reduced = ""  # why the embedding model that the user chose takes no part in a search
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
-        self._table: embed.StaticTable | None = None
         self.wrote = False  # whether lines were added
-        self._trust: trust.Trust | None = None
-        self._author: str | None = None
 
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
 
-    @property
+    @functools.cached_property
     def trust(self) -> trust.Trust:
-        if self._trust is None:
-            self._trust = trust.Trust(self.settings, self.home)
-        return self._trust
+        return trust.Trust(self.settings, self.home)
 
-    @property
+    @functools.cached_property
     def author(self) -> str:
         """Who writes, for records that nobody is asked about; "" for a name with a secret."""
-        if self._author is None:
-            from .core import redact
+        from .core import redact
 
-            refused = self.settings["secrets"] == "refuse" and redact.holds(self.settings.author)
-            self._author = "" if refused else self.settings.author
-        return self._author
+        refused = self.settings["secrets"] == "refuse" and redact.holds(self.settings.author)
+        return "" if refused else self.settings.author
 
     @property
     def identity(self) -> str:
@@ -119,16 +113,13 @@ class Store:
                 return self._cache.meta("tip:" + notes.ref)
         return ""
 
-    @property
+    @functools.cached_property
     def table(self) -> embed.StaticTable:
-        if self._table is None:
-            try:
-                self._table = embed.StaticTable()
-            except embed.TableDamaged as e:
-                raise MemError(
-                    f"the packaged embedding table is unusable: {e}", hint="install git mem again"
-                ) from e
-        return self._table
+        try:
+            return embed.StaticTable()
+        except embed.TableDamaged as e:
+            message = f"the packaged embedding table is unusable: {e}"
+            raise MemError(message, hint="install git mem again") from e
 
     def with_cache(
         self,

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pathlib
 import sqlite3
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 from conftest import Lab
 from hypothesis import given, settings
@@ -23,7 +22,7 @@ def table(pairs: list[tuple[str, str]]) -> cache_file.Cache:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE move(old TEXT, new TEXT)")
     db.executemany("INSERT INTO move VALUES(?, ?)", pairs)
-    return SimpleNamespace(db=db)  # type: ignore[return-value]
+    return cache_file.Cache(db, "memory", "")
 
 
 def plainly(pairs: list[tuple[str, str]], anchor: str) -> list[set[str]]:

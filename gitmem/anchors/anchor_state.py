@@ -2,18 +2,15 @@
 
 An anchor is reachable (the revision contains it, or a commit that a rewrite put in its place),
 squashed (a commit of the revision carries its change), unmerged (with the reason ABANDONED where no
-branch holds it any more), or unknown. Every caller asks `states`; nobody else works it out. What
-became of the paths of memories is `path_state`.
+branch holds it any more), or unknown. Every caller asks `states`; nobody else works it out.
 
 Promise: git decides (ancestry, patch-ids), in a bounded number of processes however many anchors
 are asked about. What cannot be known (a shallow clone, a commit that is not here, no time to look)
-is `unknown`, with the reason, never guessed. Where the revision contains every anchor nothing is
-paid for the rest.
+is `unknown`, with the reason, never guessed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable
 
@@ -31,7 +28,7 @@ from ..engine.anchor_state_store import AnchorState as AnchorState
 from ..engine.anchor_state_store import waiting as waiting
 from ..engine.cache import Cache
 from ..git.repository import Repo
-from . import equivalent_commits, patch_id
+from . import equivalent_commits
 from .patch_id_cache import PatchIds
 from .reachability import Reachability, unreferenced
 
@@ -98,7 +95,7 @@ def _not_contained(
         found, late = equivalent_commits.search(repo, cache, commits, reached, ids, head)
     finally:  # also where git fails: what was found until then is not made again
         ids.save()
-    why_late = PARTIAL if patch_id.partial(repo) else WAITING
+    why_late = PARTIAL if repo.git.promised else WAITING
     out = {}
     for anchor, chain in left.items():
         here = next((c for c in reversed(chain) if c in reached.here), "")
@@ -164,11 +161,7 @@ def _chain(successors: dict[str, set[str]], anchor: str) -> list[str]:
 
 def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
     """[(old, new)] of the moves that begin at these commits, in order."""
-    return cache.db.execute(
-        "SELECT DISTINCT old, new FROM move WHERE old IN (SELECT value FROM json_each(?))"
-        " ORDER BY 1, 2",
-        (json.dumps(sorted(commits)),),
-    ).fetchall()
+    return cache.among("SELECT DISTINCT old, new FROM move WHERE old IN {} ORDER BY 1, 2", commits)
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:

@@ -28,17 +28,15 @@ _HEX, _EXPRESSION = frozenset("0123456789abcdef"), frozenset("~^:@")
 _UNSTATED = "unstated"  # in the cache's `meta`
 
 Marks = dict[str, set[tuple[str, str, str]]]  # {commit: {(patch, base, branch_patch)}}
+Forks = dict[str, frozenset[str]]  # {commit: where its branch began}
 Grown = dict[str, list[tuple[str, str, str]]]  # {commit: [(tip, base, combined patch-id)]}
 
 
 def known(cache: Cache, commits: Iterable[str]) -> dict[str, list[str]]:
     """{commit: its equivalents, wherever they are} as earlier searches found them."""
     out: dict[str, list[str]] = {}
-    sql = (
-        "SELECT commit_id, other FROM equivalent_commit WHERE commit_id IN"
-        " (SELECT value FROM json_each(?)) ORDER BY 1, 2"
-    )
-    for commit, other in cache.db.execute(sql, (json.dumps(sorted(commits)),)):
+    sql = "SELECT commit_id, other FROM equivalent_commit WHERE commit_id IN {} ORDER BY 1, 2"
+    for commit, other in cache.among(sql, commits):
         out.setdefault(commit, []).append(other)
     return out
 
@@ -58,7 +56,7 @@ def search(
     """
     left = sorted(commits)
     marks = marks_of(cache, left)
-    history = _History(repo, head, left, _forks(repo, left, marks, reached))
+    history = _History(repo, head, _forks(repo, left, marks, reached), left)
     whole = ids.learn([*history.places, *history.recent])
     unmarked = [c for c in left if c in reached.here and not any(p for p, _, _ in marks[c])]
     whole = ids.learn(unmarked) and whole
@@ -76,9 +74,7 @@ def search(
     return found, {c for c in left if c not in found} if late else set()
 
 
-def _forks(
-    repo: Repo, commits: list[str], marks: Marks, reached: Reachability
-) -> dict[str, frozenset[str]]:
+def _forks(repo: Repo, commits: list[str], marks: Marks, reached: Reachability) -> Forks:
     """{commit: where its branch began}, from git, else from its marks, as far as these say it."""
     out = {c: reached.forks(c) for c in commits if c in reached.here}
     stated = {c: {base for _, base, _ in marks[c] if base} for c in commits if c not in out}
@@ -93,9 +89,7 @@ class _History:
     for commits of which nobody knows where their branch began.
     """
 
-    def __init__(
-        self, repo: Repo, head: str, commits: list[str], forks: dict[str, frozenset[str]]
-    ) -> None:
+    def __init__(self, repo: Repo, head: str, forks: Forks, commits: list[str]) -> None:
         self.git = repo.git
         self.head = head
         self.forks = forks
@@ -180,12 +174,9 @@ def grown_branches(
     holding = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     used = dict.fromkeys(tip for found in holding.values() for tip in found)
     bases = {tip: base for tip in used if (base := _base(repo, around, tip, heads))}
-    combined = ids.of_branches(bases.items())
-    rows = {tip: (tip, base, combined.get((tip, base), "")) for tip, base in bases.items()}
-    out = {
-        commit: [rows[tip] for tip in found if tip in rows and rows[tip][2]]
-        for commit, found in holding.items()
-    }
+    combined = ids.of_branches(bases)
+    rows = {tip: (tip, bases[tip], id) for tip, id in combined.items() if id}
+    out = {c: [rows[tip] for tip in found if tip in rows] for c, found in holding.items()}
     return out, whole and len(combined) == len(bases)
 
 

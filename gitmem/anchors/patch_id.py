@@ -81,11 +81,6 @@ def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[byte
     return out, whole
 
 
-def partial(repo: Repo) -> bool:
-    """Whether this is a partial clone, whose files may be on the remote only."""
-    return repo.git.promised
-
-
 def ends(repo: Repo) -> set[str]:
     """The commits at which the history of a shallow clone ends."""
     try:
@@ -101,11 +96,8 @@ def main_lines(repo: Repo) -> list[str]:
 
     All of them: a branch begun on a `main` that is not pushed yet left that, not the remote's.
     """
-    found = [
-        repo.commit(name)
-        for name in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
-    ]
-    return list(dict.fromkeys(c for c in found if c))
+    names = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
+    return list(dict.fromkeys(c for c in map(repo.commit, names) if c))
 
 
 def base_of(repo: Repo, commit: str) -> str:
@@ -127,7 +119,7 @@ def of_commit(repo: Repo, commit: str) -> dict[str, str]:
     shallow clone cannot tell is left to others.
     """
     out: dict[str, str] = {}
-    if partial(repo):
+    if repo.git.promised:
         return out
     cut = ends(repo)
     # Where history ends a commit seems to add every file.

@@ -2,14 +2,13 @@
 
 Promise: a commit is diffed once in the life of a cache. Whoever asks says how long it may take,
 gets what there was time for, and the next call goes on from there. Where the cache cannot be
-written, only speed is lost. A partial clone is never diffed (`patch_id.partial`).
+written, only speed is lost. A partial clone is never diffed (`Git.promised`).
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..engine.cache import Cache
@@ -50,28 +49,22 @@ class PatchIds:
                 self.save()
         return done == len(missing)
 
-    def of_branches(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """{(tip, base): patch-id of their difference, "" for none}, as far as time allows."""
-        pairs = set(wanted)
+    def of_branches(self, bases: Mapping[str, str]) -> dict[str, str]:
+        """{tip: patch-id of all that changed since its base, "" for none}, as time allows."""
         sql = "SELECT tip, base, id FROM branch_patch_id WHERE tip"
-        for tip, base, id in self._select(sql, sorted({t for t, _ in pairs})):
-            self._new_branches.setdefault((tip.hex(), base.hex()), id.hex())
-        missing = sorted(pairs - self._new_branches.keys())
-        while missing:
-            lines = dict(missing)  # a pipeline names a difference by its tip
-            made = list(self._make([f"{tip} {base}" for tip, base in lines.items()]))
-            for line, id in made:
-                tip, base = line.split(" ")
-                self._new_branches[tip, base] = id
-            missing = [pair for pair in missing if pair not in self._new_branches]
-            if len(made) < len(lines):
-                break
-        return {pair: id for pair in pairs if (id := self._new_branches.get(pair)) is not None}
+        rows = self._select(sql, sorted(bases))
+        known = {(tip.hex(), base.hex()): id.hex() for tip, base, id in rows}
+        known.update(self._new_branches)
+        missing = [f"{tip} {base}" for tip, base in bases.items() if (tip, base) not in known]
+        for line, id in self._make(missing):
+            tip, base = line.split(" ")
+            known[tip, base] = self._new_branches[tip, base] = id
+        return {tip: known[tip, base] for tip, base in bases.items() if (tip, base) in known}
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
         """(line, patch-id) of lines as `patch_id.patch_ids` takes them, as far as time allows."""
         at = 0
-        if wanted and patch_id.partial(self.repo):
+        if wanted and self.repo.git.promised:
             return
         while at < len(wanted) and (left := self.left()) > 0:
             ids, done = patch_id.patch_ids(self.repo, wanted[at : at + CHUNK], left)
@@ -139,10 +132,7 @@ class PatchIds:
 def marks_of(cache: Cache, commits: Iterable[str]) -> dict[str, set[tuple[str, str, str]]]:
     """{commit: {(patch, base, branch_patch)}} as records state them."""
     out: dict[str, set[tuple[str, str, str]]] = {c: set() for c in commits}
-    sql = (
-        "SELECT commit_id, patch, base, branch_patch FROM patch_mark WHERE commit_id IN"
-        " (SELECT value FROM json_each(?))"
-    )
-    for commit, *mark in cache.db.execute(sql, (json.dumps(list(out)),)):
+    sql = "SELECT commit_id, patch, base, branch_patch FROM patch_mark WHERE commit_id IN {}"
+    for commit, *mark in cache.among(sql, out):
         out[commit].add(tuple(mark))
     return out

@@ -75,8 +75,8 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         found.whole &= not any(repo.git.entries([(commit, oldest) for commit in sorted(ends)]))
     if not found.whole:
         found.late = time.monotonic() >= end
-        if not found.late and (patch_id.partial(repo) or ends):
-            found.cut = anchor_state.PARTIAL if patch_id.partial(repo) else anchor_state.SHALLOW
+        if not found.late and (repo.git.promised or ends):
+            found.cut = anchor_state.PARTIAL if repo.git.promised else anchor_state.SHALLOW
     names = dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
     found.former = [name for name in names if name not in (path, found.now)]
     return found

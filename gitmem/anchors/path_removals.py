@@ -11,7 +11,6 @@ at most `seconds`; the next call goes on where time ran out (`Incomplete`).
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -135,11 +134,8 @@ class Removals:
 
     def _removals(self, names: set[str]) -> dict[str, list[int]]:
         """{name: places of the commits of this history that removed it}."""
-        sql = (
-            "SELECT path, lower(hex(commit_id)) FROM path_removal WHERE path IN"
-            " (SELECT value FROM json_each(?))"
-        )
-        found = set(self.cache.db.execute(sql, (json.dumps(sorted(names)),)))
+        sql = "SELECT path, lower(hex(commit_id)) FROM path_removal WHERE path IN {}"
+        found = set(self.cache.among(sql, names))
         out: dict[str, list[int]] = {}
         for path, commit in found.union(key for key in self._unsaved if key[0] in names):
             if commit in self.place:

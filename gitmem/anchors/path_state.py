@@ -2,13 +2,12 @@
 
 A path is same, changed, renamed, gone or unknown; `now` is its name there where that is another
 one. Every caller asks `states`; nobody else works it out. The object under the old name decides
-first: the same one is `same`. Otherwise the path is followed from the commit it was noted at
-(`path_removals`), and one that leads nowhere is looked for by its very content.
+first. Otherwise the path is followed from the commit it was noted at (`path_removals`), and one
+that leads nowhere is looked for by its very content.
 
-Promise: git decides (blob ids, rename detection), in a bounded number of processes and seconds
-however many paths are asked about. Lines of a file are the same while what they say is still
-somewhere in it (`lineanchor`). What cannot be known (no content was recorded, a shallow or partial
-clone, no time to look) is `unknown`, with the reason, never guessed.
+Promise: git decides, in a bounded number of processes and seconds however many paths are asked
+about. Lines of a file are the same while what they say is still somewhere in it (`lineanchor`).
+What cannot be known is `unknown`, with the reason, never guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ..engine.path_state_store import STALE as STALE
 from ..engine.path_state_store import PathState as PathState
 from ..engine.path_state_store import why_nothing
 from ..git.repository import Repo
-from . import anchor_state, patch_id, path_removals
+from . import anchor_state, path_removals
 from .anchor_state import AnchorState
 
 Noted = tuple[str, str, str, str]  # commit, path, blob and lines as a memory noted them
@@ -145,7 +144,7 @@ class Tree:
         self._all = {}
         words = ("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision)
         out, whole = self.repo.git.limited(None, *words)
-        if not whole and not patch_id.partial(self.repo):
+        if not whole and not self.repo.git.promised:
             raise GitFailed(
                 f"git cannot list the files of {self.revision[:12]}",
                 hint="`git fsck` shows whether the repository is damaged",
@@ -175,7 +174,7 @@ class _Names:
     ) -> None:
         self.repo = repo
         self.tree = tree
-        self.partial = patch_id.partial(repo)
+        self.partial = repo.git.promised
         self.now = {item: bare(item[1]) for item in noted if tree.id(item[1])}
         self.why: dict[Noted, str] = {}
         self._bases: dict[Noted, str] = {}  # from which commits of the history paths are followed

@@ -2,19 +2,15 @@
 
 A memory is known from the commit on that it is about, whenever it was written. A record that takes
 a text away counts from a commit on as well: a `create` that supersedes from its own, an `edit` or
-`forget` from the HEAD it was made at (`head`). So a memory whose text was changed, superseded or
-forgotten after a revision has its former text and status there.
+`forget` from the HEAD it was made at (`head`). Before that the former text and status stand.
 
 Promise: a record is left out only where git says that it came later. What git cannot tell (a record
-without `head`, a commit that is not here or was rewritten and is held by nothing any more) counts
-everywhere: the present text is shown. Where memories are left out because nobody can tell (a
-shallow clone), the reason is given. No clock decides. One walk of the history, however many
-memories; two more processes where some record came later.
+without `head`, a commit that is not here, or that nothing holds any more) counts everywhere. Where
+memories are left out because nobody can tell (a shallow clone), the reason is given. No clock
+decides. One walk of the history; two more processes where some record came later.
 """
 
 from __future__ import annotations
-
-import json
 
 from ..core import record
 from ..core.record import Record
@@ -99,11 +95,8 @@ def reason_of(cache: Cache, found: Known) -> str:
     unknown = {a: s for a, s in found.states.items() if s.state == anchor_state.UNKNOWN}
     # A commit that nobody here has is not in this history, as far as anybody knows.
     unsure = {a: s.reason for a, s in unknown.items() if s.reason != anchor_state.ABSENT}
-    (count,) = cache.db.execute(
-        "SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN"
-        " (SELECT value FROM json_each(?))",
-        (json.dumps(sorted(unsure)),),
-    ).fetchone()
+    sql = "SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN {}"
+    ((count,),) = cache.among(sql, unsure)
     if not count:
         return ""
     were = "memory was" if count == 1 else "memories were"

@@ -2,17 +2,14 @@
 
 The cache is copied into memory, and there the records that came later are taken out of it
 (`records_at`): memories that they changed are folded and indexed again without them, and memories
-that are not known at the revision are hidden. So search, lists, filters and the context of a
-session answer as of then with the code they have.
+that are not known at the revision are hidden. So all readers answer as of then with their own code.
 
-Promise: nothing is written to the file. What it costs grows with what came later, and with the size
-of the cache by the copy alone. Scores are those of a cache that was built from the records of then,
-but for how rare words are: that is counted among all memories of today.
+Promise: nothing is written to the file. The cost grows with what came later; with the size of the
+cache only that of the copy. How rare words are is still counted among all memories of today.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +27,6 @@ Rows = dict[str, list[tuple[int, int, bytes]]]  # {id: (line, status, digest of 
 
 _HIDDEN = 3  # status of a memory that is not known at the revision: no reader asks for it
 _SLOT = -1  # of the states at the revision: no worktree has this number
-_INSIDE = "(SELECT value FROM json_each(?))"
 
 
 class Snapshot(Cache):
@@ -84,20 +80,18 @@ class Snapshot(Cache):
         for table in ("reinstated", "reinstated_head"):
             self.db.execute(f"DELETE FROM {table}")
         anchors = {a for (a,) in self.db.execute("SELECT DISTINCT anchor FROM memory") if a}
-        hidden = json.dumps(sorted(a for a in anchors if not self.known.holds(a)))
-        self.db.execute(
-            f"UPDATE memory SET status = {_HIDDEN} WHERE anchor IN {_INSIDE}", (hidden,)
-        )
+        hidden = [a for a in anchors if not self.known.holds(a)]
+        self.among(f"UPDATE memory SET status = {_HIDDEN} WHERE anchor IN {{}}", hidden)
         self._compare(today, self._rows(changed))
 
     def _changed(self) -> set[str]:
         """The memories that a later record changed, or that are reinstated at a HEAD of today."""
         # Few covers, many lines: in the other order a thousand edits among 100,000 memories take a
         # minute.
-        covered = self.db.execute(
+        covered = self.among(
             "SELECT DISTINCT l.memory FROM cover c CROSS JOIN line l ON l.version = c.version"
-            f" WHERE +c.by IN {_INSIDE}",
-            (json.dumps(sorted(self.known.later)),),
+            " WHERE +c.by IN {}",
+            self.known.later,
         )
         back = "SELECT id FROM memory WHERE row IN (SELECT row FROM reinstated)"
         return {
@@ -111,9 +105,9 @@ class Snapshot(Cache):
         sql = (
             "SELECT m.id, m.line, m.status, coalesce(u.digest, x'') FROM memory m"
             " LEFT JOIN united u ON u.row = m.row"
-            f" WHERE m.id IN {_INSIDE} AND m.status < {_HIDDEN} ORDER BY m.nth"
+            f" WHERE m.id IN {{}} AND m.status < {_HIDDEN} ORDER BY m.nth"
         )
-        for id, *row in self.db.execute(sql, (json.dumps(sorted(ids)),)):
+        for id, *row in self.among(sql, ids):
             out.setdefault(id, []).append(tuple(row))
         return out
 
@@ -128,9 +122,9 @@ class Snapshot(Cache):
             if status == FORGOTTEN:
                 self._since[id] = "forgotten", []
             elif status == SUPERSEDED:
-                sql = f"SELECT version FROM line WHERE n IN {_INSIDE}"
-                lines = json.dumps([line for line, _, _ in rows])
-                shown = {version.hex() for (version,) in self.db.execute(sql, (lines,))}
+                lines = [line for line, _, _ in rows]
+                versions = self.among("SELECT version FROM line WHERE n IN {}", lines)
+                shown = {version.hex() for (version,) in versions}
                 later = self.known.later.values()
                 by = {r.id for r in later if r.id != id and shown.intersection(r.after)}
                 self._since[id] = "superseded", sorted(by)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ..anchors import patch_id, path_removals, path_state
+from ..anchors import path_removals, path_state
 from ..core import confidence, record
 from ..core.digest import sha256
 from ..engine import memory_rows, path_state_store
@@ -43,9 +43,8 @@ def naming(
     def read(cache: Cache) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         head = store.repo.head()
         # Without the history a file that says something else may be another one.
-        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or patch_id.partial(
-            store.repo
-        )
+        shallow = os.path.exists(os.path.join(store.repo.common_dir, "shallow"))
+        short = shallow or store.repo.git.promised
         about: dict[str, set[str]] = {}
         unsure: dict[str, set[str]] = {}
         rows = _with_paths(cache, told)

@@ -175,7 +175,7 @@ class History:
         if wanted == self._compared[0]:
             return self._compared[1], whole
         try:
-            lines = notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True)
+            lines = notetree.lines_gone(self.git, sorted(wanted), strict=True)
             gone = list(dict.fromkeys(lines))
             self._compared = wanted, gone
             return gone, whole
@@ -185,7 +185,7 @@ class History:
             found: dict[tuple[str, bytes], None] = {}
             for pair in sorted(wanted):
                 with contextlib.suppress(GitFailed):
-                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair], self.hex_len)))
+                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair])))
             return list(found), False
 
     def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:

@@ -75,9 +75,7 @@ class NoteReader:
         if old:
             pairs = [(new.tree, old.tree)]
             try:
-                yield from notetree.lines_gone(
-                    self.git, pairs, self.hex_len, strict=True, unread=self.unread
-                )
+                yield from notetree.lines_gone(self.git, pairs, strict=True, unread=self.unread)
             except GitFailed:  # a part of either is not here
                 self.listed = True
         if self.listed:
@@ -88,7 +86,7 @@ class NoteReader:
         self, commit: Commit, missing: list[str] | None = None, unread: dict[str, int] | None = None
     ) -> Iterator[tuple[str, bytes]]:
         """(key, line) of every note of a commit; `missing` and `unread` as of `lines`."""
-        notes = notetree.all_notes(self.git, commit.id, self.hex_len)
+        notes = notetree.all_notes(self.git, commit.id)
         return notetree.contents(self.git, notes, missing, unread)
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
@@ -96,10 +94,12 @@ class NoteReader:
         mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
         if mine is None:
             return
-        came = None
-        if theirs:
-            came = notetree.difference(self.git, mine.tree, theirs.tree, self.hex_len)
-        yield from self.contents(mine) if came is None else came
+        try:
+            pairs = [(mine.tree, theirs.tree)] if theirs else []
+            came = list(notetree.lines_gone(self.git, pairs, strict=True))
+        except GitFailed:  # a part of either is not here
+            theirs = None
+        yield from came if theirs else self.contents(mine)
 
     def owed(self, other: str = "") -> list[bytes]:
         """Lines of the history that the tip and the notes commit `other` lack."""
@@ -167,5 +167,5 @@ class NoteReader:
 
     def doubled(self, tip: str) -> list[str]:
         """Keys whose note lies under several paths of a notes commit (mixed fan-out)."""
-        counts = Counter(key for key, _ in notetree.all_notes(self.git, tip, self.hex_len))
+        counts = Counter(key for key, _ in notetree.all_notes(self.git, tip))
         return [key for key, n in counts.items() if n > 1]

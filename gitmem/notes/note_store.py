@@ -5,9 +5,8 @@ is made on the tip that was read, and git moves the ref only if it still holds t
 read again and retry). A line that anything but a purge removed is put back by the next write.
 
 A commit with the trailer `Mem-Complete: 1` holds every line of its whole history, and no line
-(there or before) that a purge record in it names. Our commits carry it, unless part of the
-history could not be read (a shallow clone) or others moved the ref so often that there was no
-time to look. `docs/format.md` specifies all of this; `treeedit` decides where a line goes.
+that a purge record in it names. Ours carry it, unless part of the history could not be read or
+others left no time to look. `docs/format.md` specifies all of this; `treeedit` places lines.
 """
 
 from __future__ import annotations

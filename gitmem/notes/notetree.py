@@ -31,6 +31,8 @@ KEYS = "keys"
 # without reading all notes.
 PURGED = "purged"
 
+Level = dict[str, tuple[bool, str]]  # entries of a tree: {name: (whether it is a tree, object id)}
+
 _CONTINUED = b"git mem continuation\n"  # begins the content of a key blob
 
 
@@ -48,9 +50,9 @@ def is_hex(text: str) -> bool:
 GITLINK = b"160000"
 
 
-def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
-    """{name: (is a tree, object id)} of a tree object's bytes, without gitlinks."""
-    entries: dict[str, tuple[bool, str]] = {}
+def _parse_tree(content: bytes, raw_len: int) -> Level:
+    """The entries of a tree object's bytes, without gitlinks."""
+    level: Level = {}
     at = 0
     while at < len(content):
         space = content.index(b" ", at)
@@ -58,8 +60,8 @@ def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
         name = content[space + 1 : end].decode("utf-8", "surrogateescape")
         mode, at = content[at:space], end + 1 + raw_len
         if mode != GITLINK:
-            entries[name] = (mode == b"40000", content[end + 1 : at].hex())
-    return entries
+            level[name] = (mode == b"40000", content[end + 1 : at].hex())
+    return level
 
 
 def note_key(path: str, hex_len: int) -> str | None:
@@ -105,24 +107,22 @@ class NoteTree:
     def __init__(self, git: Git, tree: str | None, hex_len: int) -> None:
         self._git = git
         self._hex_len = hex_len
-        self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
+        self._loaded: dict[str, Level] = {}
         # a new tree for many notes: the first level gets directories from the start
         self.fanned = False
         # levels that get directories: their notes move once, a bulk import asks thousands of times
         self._split: set[str] = set()
         self.root = self._load(tree) if tree else {}
 
-    def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
+    def _load(self, tree: str) -> Level:
         if tree not in self._loaded:
             found = self._git.objects.get(tree)
             if found is None or found[1] != "tree":
                 raise unreadable(tree)
-            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
+            self._loaded[tree] = _parse_tree(found[2], self._hex_len // 2)
         return self._loaded[tree]
 
-    def _walk(
-        self, key: str
-    ) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
+    def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, Level]:
         """(notes of a key; deepest level on its way: path, what of the key is left, entries)."""
         found: list[tuple[str, str]] = []
         prefix, rest, level = "", key, self.root
@@ -173,8 +173,8 @@ def _deeper(prefix: str, rest: str) -> str:
     return f"{prefix}{rest[:2]}/{rest[2:]}"
 
 
-def _entries(git: Git, tip: str) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(mode, object id, path) of every entry of a commit that is no tree."""
+def entries(git: Git, tip: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(mode, object id, path) of all that is no tree in a commit or tree."""
     for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
         meta, tab, path = entry.partition(b"\t")
         if tab:
@@ -182,40 +182,38 @@ def _entries(git: Git, tip: str) -> Iterator[tuple[bytes, bytes, bytes]]:
             yield mode, id, path
 
 
-def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
+def all_notes(git: Git, tip: str) -> Iterator[tuple[str, str]]:
     """(key, blob id) of every note of a commit, each path of a mixed tree."""
-    for mode, id, path in _entries(git, tip):
-        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+    for mode, id, path in entries(git, tip):
+        key = note_key(path.decode("utf-8", "surrogateescape"), len(tip))
         if key and mode != GITLINK:
             yield key, id.decode()
 
 
-def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
+def strangers(git: Git, tip: str) -> list[tuple[bytes, bytes, bytes]]:
     """(mode, id, path for fast-import) of a commit's entries that are neither notes nor keys."""
     out = []
-    for mode, id, path in _entries(git, tip):
-        note = note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+    for mode, id, path in entries(git, tip):
+        note = note_key(path.decode("utf-8", "surrogateescape"), len(tip))
         if mode == GITLINK or not (note or path.startswith(KEYS.encode() + b"/")):
             quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             out.append((mode, id, b'"' + quoted + b'"'))
     return out
 
 
-def changed_notes(
-    git: Git, pairs: list[tuple[str, str]], hex_len: int
-) -> Iterator[tuple[str, str, str]]:
+def changed_notes(git: Git, pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
 
     An absent side has an id of zeros. One process for many pairs.
     """
-    none = "0" * hex_len
+    none = "0" * len(pairs[0][0]) if pairs else ""
     for i in range(0, len(pairs), _PAIRS):
         stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
         fields = git.stream(*_COMPARE.split(), stdin=stdin)
         for field in fields:
             # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
             change = field.rpartition(b"\n")[2].split(b" ")
-            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), hex_len)
+            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), len(none))
             if key and len(change) == 5:
                 old_mode, new_mode, old_id, new_id, _ = change
                 old = none if old_mode.endswith(GITLINK) else old_id.decode()
@@ -256,7 +254,6 @@ def unreadable(id: str) -> GitFailed:
 def lines_gone(
     git: Git,
     pairs: list[tuple[str, str]],
-    hex_len: int,
     strict: bool = False,
     unread: dict[str, int] | None = None,
     whole: list[tuple[str, str]] | None = None,
@@ -268,10 +265,12 @@ def lines_gone(
     first tree has, 0 of those that only the second had so, and `whole` has
     (key, blob id) of the former.
     """
+    unread = {} if unread is None else unread
+    whole = [] if whole is None else whole
     for tree in dict.fromkeys(tree for pair in pairs for tree in pair) if strict else ():
         if git.objects.get(tree, git.largest) is None:
             raise unreadable(tree)  # `git diff-tree` takes a missing root for an empty answer
-    changed, again = tee(changed_notes(git, pairs, hex_len))
+    changed, again = tee(changed_notes(git, pairs))
     answers = git.objects.get_many((id for _, *ids in again for id in ids), git.largest)
     for key, *ids in changed:
         found = [next(answers) for _ in ids]
@@ -280,24 +279,12 @@ def lines_gone(
             raise unreadable(absent[0])
         one, other = (got[2] if got else b"" for got in found)
         if isinstance(one, TooLarge):
-            if unread is not None:
-                unread[key] = one.size
-            if whole is not None:
-                whole.append((key, ids[0]))
-        elif isinstance(other, TooLarge) and unread is not None:
+            unread[key] = one.size
+            whole.append((key, ids[0]))
+        elif isinstance(other, TooLarge):
             unread.setdefault(key, 0)
         for line in _only_in(one, other):
             yield key, line
-
-
-def difference(
-    git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None
-) -> list[tuple[str, bytes]] | None:
-    """The lines that a newer tree has and an older one lacks; None where they cannot be read."""
-    try:
-        return list(lines_gone(git, [(new, old)], hex_len, strict=True, unread=unread))
-    except GitFailed:
-        return None
 
 
 def _only_in(one: bytes, other: bytes) -> list[bytes]:

@@ -148,7 +148,7 @@ def _follow(
         forged = notes.history.holds(theirs.id, known, tombstones.doom)
     if theirs.complete and base:
         pairs = [(base.tree, theirs.tree)]
-        gone = notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True)
+        gone = notetree.lines_gone(notes.git, pairs, strict=True)
         if forged or any(not tombstones.doom(line) for _, line in gone):
             return None
     elif forged or not theirs.complete:
@@ -250,15 +250,14 @@ class _Union:
         read); its notes that are too large to be read are carried. If `strict`, raises GitFailed
         where it could not.
         """
-        git, size = self.notes.git, self.notes.hex_len
-        pairs = [(other.tree, self.base.tree)]
+        git, pairs = self.notes.git, [(other.tree, self.base.tree)]
         carried = self.plan.carried
         try:
-            return list(notetree.lines_gone(git, pairs, size, strict=True, whole=carried)), True
+            return list(notetree.lines_gone(git, pairs, strict=True, whole=carried)), True
         except GitFailed:
             if strict:
                 raise
         try:
-            return list(notetree.lines_gone(git, pairs, size)), False
+            return list(notetree.lines_gone(git, pairs)), False
         except GitFailed:
             return [], False

@@ -1,14 +1,12 @@
 """A notes ref that is gone, or whose newest objects are not here: moved back to its last whole
 state.
 
-`git gc --prune=now` and `git prune --expire=now` delete objects that a writer beside them has just
-made and not yet named (git warns of it); a power cut takes objects that were never synced. Every
-git command then stops at the ref.
-
-`mend` moves such a ref to the newest former tip of which every object is here. It notes the
-commit that the ref left as a debt, so that each write can look whether the missing objects are
-here by now (`rescue`), and keeps the lines of recent writes in `<git-common-dir>/mem`. Where a
-missing object may be elsewhere (a partial clone, alternates), nothing is done unasked.
+`git gc --prune=now` deletes objects that a writer beside it has just made and not yet named (git
+warns of it); a power cut takes objects that were never synced. Every git command then stops at the
+ref. `mend` moves it to the newest former tip of which every object is here, and notes the commit
+that it left as a debt, so that each write can look whether the objects are here by now (`rescue`).
+The lines of recent writes are kept in `<git-common-dir>/mem`. Where a missing object may be
+elsewhere (a partial clone, alternates), nothing is done unasked.
 """
 
 from __future__ import annotations

@@ -84,19 +84,13 @@ def _readable(notes: NoteReader, id: str) -> list[Item]:
 
 def _notes_below(notes: NoteReader, id: str) -> list[tuple[str, str]]:
     """(key, blob id) of the notes in a commit; the key is "" where only a tree or note is left."""
-    found = notes.git.objects.get(id)
+    git = notes.git
+    found = git.objects.get(id)
     if found and found[1] == "commit":
-        return list(notetree.all_notes(notes.git, id, notes.hex_len))
-    below = [id] if found and found[1] == "blob" else []
+        return list(notetree.all_notes(git, id))
+    below = [id]
     if found and found[1] == "tree":
-        rows = [
-            row.split(b"\t")[0].split()
-            for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")
-        ]
-        below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
-    read = zip(below, notes.git.objects.get_many(below, notes.git.largest), strict=True)
-    return [
-        ("", blob)
-        for blob, found in read
-        if found and notetree.continued(found[2], notes.hex_len) is None
-    ]
+        entries = notetree.entries(git, id)
+        below = [blob.decode() for mode, blob, _ in entries if mode != notetree.GITLINK]
+    read = [got for got in git.objects.get_many(below, git.largest) if got and got[1] == "blob"]
+    return [("", got[0]) for got in read if notetree.continued(got[2], notes.hex_len) is None]

@@ -27,9 +27,9 @@ class TreeEdit:
         self._git = git
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
-        self._kept = notetree.strangers(git, keep, hex_len) if keep else []
+        self._kept = notetree.strangers(git, keep) if keep else []
         if keep:
-            count = sum(1 for _ in notetree.all_notes(git, keep, hex_len))
+            count = sum(1 for _ in notetree.all_notes(git, keep))
             self._tree.fanned = count >= notetree.SPLIT
         self._known: dict[str, bytes] = {}  # {blob id: content} of notes that were read
         self._writes: dict[str, bytes] = {}

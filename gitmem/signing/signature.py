@@ -2,11 +2,10 @@
 
 Promise: a check never raises. A signature that cannot be checked (no such key, program or file) is
 `unknown`, and every signature that is not plainly valid is less than `good`; so a reader that acts
-on `good` alone fails closed. Checking asks no network of its own accord (gpgsm may look for
-revocation lists, as its configuration says).
+on `good` alone fails closed. Checking asks no network of its own accord (gpgsm may).
 
-A signature counts only on a canonical line: JSON that says a name twice could be read in two ways,
-one of them signed. Cost: one process a record, about 6 ms; two more for the first of an SSH key.
+A signature counts only on a canonical line: JSON that says a name twice could be read in two ways.
+Cost: one process a record, about 6 ms; two more for the first of an SSH key.
 """
 
 from __future__ import annotations
@@ -67,22 +66,19 @@ def check_all(
 
     `tell` takes how many more are done, from any thread.
     """
+
+    def check(some: list[Record]) -> list[Verdict]:
+        out = []
+        with Checker(keys) as checker:
+            for r in some:
+                out.append(checker.of(r))
+                tell(1)
+        return out
+
     workers = min(os.cpu_count() or 1, _WORKERS, len(records) // _MANY + 1)
-    if workers == 1:
-        return _check_part(keys, records, tell)
     with ThreadPoolExecutor(workers) as pool:
-        parts = [records[i::workers] for i in range(workers)]
-        found = list(pool.map(lambda part: _check_part(keys, part, tell), parts))
+        found = list(pool.map(check, [records[i::workers] for i in range(workers)]))
     return [found[i % workers][i // workers] for i in range(len(records))]
-
-
-def _check_part(keys: Keys, records: list[Record], tell: Callable[[int], None]) -> list[Verdict]:
-    out = []
-    with Checker(keys) as checker:
-        for r in records:
-            out.append(checker.of(r))
-            tell(1)
-    return out
 
 
 class Checker:

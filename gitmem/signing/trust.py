@@ -1,22 +1,20 @@
 """Which records may be handed out unasked: the policy `mem.trust`, and the states of their
 signatures.
 
-The policy. `all`: every record. `signed`: records with a valid signature, by any key: the text is
-as its signer left it, whoever that is. `allowed-signers`: records that git's own keys vouch for.
-A record below the policy is kept, shown and marked; it is never injected.
+The policy. `all`: every record. `signed`: records with a valid signature, by any key.
+`allowed-signers`: records that git's own keys vouch for. A record below the policy is kept, shown
+and marked; it is never injected.
 
 Promise: a signature is checked once and its state kept in the cache, until the keys or their
 settings change (the stamp). An unchecked signature counts as below the policy. Under `all` nothing
-is checked. Everything here is derived and may be deleted.
-
-Standard library only; `signature` and `keys`, which start processes, are loaded for a check.
+is checked. Standard library only; `signature` and `keys` are loaded for a check.
 """
 
 from __future__ import annotations
 
 import os
 
-from ..core import fastjson, record
+from ..core import record
 from ..core.digest import sha256
 
 TYPE_CHECKING = False
@@ -128,11 +126,11 @@ class Trust:
         """{memory row: (state, signer)} of the rows whose signature has been checked."""
         if not rows or not self.current(cache):
             return {}
-        sql = (
+        found = cache.among(
             "SELECT m.row, s.state, s.signer FROM memory m JOIN signature s ON s.n = m.line"
-            " WHERE m.row IN (SELECT value FROM json_each(?))"
+            " WHERE m.row IN {}",
+            rows,
         )
-        found = cache.db.execute(sql, (fastjson.dumps(list(rows)),))
         return {row: (state, signer) for row, state, signer in found}
 
     def look(self, cache: Cache, rows: Sequence[int]) -> None:

@@ -4,13 +4,11 @@ says.
 Nothing is tried one by one: git names the commits between the memory's own and HEAD that touched
 the path, under each of its names, and one look at the objects says in which of them it still was
 what it was. From HEAD back along those where it was not, to a commit all of whose parents still had
-it. So a change that was reverted and made again is the second one, and a rename is followed, not
-blamed.
+it. So a change that was reverted and made again is the second one, and a rename is followed.
 
-The whole history between is looked at, not the first parents alone: whoever asks wants the commit
-with the change, not the merge that brought it, which is named beside it. Where a merge took the
-change from a side that does not descend from the memory's own commit, the merge is the answer, and
-`brought` has the commits of that side which touched the path.
+The whole history between is looked at, not the first parents alone: the merge that brought the
+commit is named beside it. Where a merge took the change from a side that does not descend from the
+memory's own commit, the merge is the answer, and `brought` has the commits of that side.
 
 Promise: git decides. Processes grow with the renames, not with the commits.
 """
@@ -21,7 +19,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import anchor_state, patch_id, path_state, records_at
+from ..anchors import anchor_state, path_state, records_at
 from ..anchors.path_history import renamed, spec
 from ..anchors.reachability import Reachability
 from ..core import lineanchor, record
@@ -149,7 +147,7 @@ class _Search:
                 None, *_WALK.split(), between, "--", *map(spec, self.names)
             )
             if not whole:
-                why = f" ({anchor_state.PARTIAL})" if patch_id.partial(self.repo) else ""
+                why = f" ({anchor_state.PARTIAL})" if self.repo.git.promised else ""
                 raise MemError(
                     f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}",
                     hint="a clone without `--filter` has what it takes" if why else "",

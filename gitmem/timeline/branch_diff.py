@@ -18,11 +18,10 @@ Promise: git decides what lies between. A bounded number of processes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import anchor_state, patch_id, path_state, snapshot_view
+from ..anchors import anchor_state, path_state, snapshot_view
 from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows
@@ -34,7 +33,6 @@ from ..store import Store
 
 SUPERSEDES = "supersedes"
 _COMPARE = "diff-tree -r -t -z --no-renames --name-only"
-_AMONG = "(SELECT value FROM json_each(?))"
 
 Objects = list[dict[str, Any]]
 
@@ -92,10 +90,10 @@ class _Comparison:
         self.forgotten: set[str] = set()
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in before.known.later.items() if n not in after.known.later}
-        rows = cache.db.execute(
+        rows = cache.among(
             "SELECT c.by, l.memory FROM cover c CROSS JOIN line l ON l.version = c.version"
-            f" WHERE +c.by IN {_AMONG}",
-            (json.dumps(sorted(between)),),
+            " WHERE +c.by IN {}",
+            between,
         )
         covered: dict[int, set[str]] = {}
         for by, memory in rows:
@@ -218,11 +216,10 @@ class _Comparison:
         touched = self._touched()
         if not touched:
             return []
-        asked = json.dumps(sorted({*touched, *(name + "/" for name in touched), ".", "./"}))
-        found = past.db.execute(
-            f"SELECT DISTINCT row FROM label WHERE kind = 'path' AND value IN {_AMONG}"
+        found = past.among(
+            "SELECT DISTINCT row FROM label WHERE kind = 'path' AND value IN {}"
             " AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row",
-            (asked,),
+            {*touched, *(name + "/" for name in touched), ".", "./"},
         )
         rows = [row for (row,) in found]
         wanted: list[path_state.Noted] = []
@@ -247,7 +244,7 @@ class _Comparison:
         out, whole = repo.git.limited(None, *_COMPARE.split(), since, self.span.tip)
         if whole:
             return {name.decode("utf-8", "replace") for name in out.split(b"\0") if name}
-        reason = anchor_state.PARTIAL if patch_id.partial(repo) else "git cannot compare the two"
+        reason = anchor_state.PARTIAL if repo.git.promised else "git cannot compare the two"
         self.store.warn(f"warning: what the branch made stale is not known: {reason}")
         return set()
 
@@ -262,12 +259,9 @@ def _became_stale(was: path_state.PathState, now: path_state.PathState) -> bool:
 
 def _rows(past: Snapshot, column: str, values: set[str] | set[int]) -> list[int]:
     """Active rows with one of the values, the newest first."""
-    sql = (
-        f"SELECT row FROM memory WHERE status = 0 AND {column} IN {_AMONG}"
-        f" ORDER BY {newest_first(past)}, row"
-    )
-    found = past.db.execute(sql, (json.dumps(list(values)),))
-    return memory_rows.firsts(past, [row for (row,) in found])
+    order = f"{newest_first(past)}, row"
+    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
+    return memory_rows.firsts(past, [row for (row,) in past.among(sql, values)])
 
 
 def _loaded(past: Snapshot, rows: list[int]) -> list[consolidate.Memory]:

@@ -118,7 +118,7 @@ def blamed(
         if binary:
             raise MemError(f"'{name}' is no text")
         raise MemError(f"'{name}' is too large to be looked at whole", hint="name lines of it")
-    if not whole and patch_id.partial(repo):
+    if not whole and repo.git.promised:
         raise Withheld(name)
     lines = _blame(store, name, asked, head if content is None else "")
     ends = patch_id.ends(repo)
@@ -142,7 +142,7 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
         _, short, count = e.message.rpartition("has only ")
         if short:
             raise MemError(f"'{name}' has {count}, so there is no line {asked.first}") from e
-        if patch_id.partial(repo):
+        if repo.git.promised:
             raise Withheld(name) from e
         raise
 

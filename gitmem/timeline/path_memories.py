@@ -22,7 +22,6 @@ ABOVE, INSIDE = "directory", "inside"
 _ORDER = (LINE, FILE, FORMER, COMMIT, INSIDE, ABOVE)
 _ORDER_OF_LINES = (LINE, COMMIT, FILE, FORMER, INSIDE, ABOVE)
 _KNOWN = (path_state.SAME, path_state.CHANGED, path_state.RENAMED)
-_AMONG = "(SELECT value FROM json_each(?))"
 
 
 class _Present:
@@ -64,7 +63,7 @@ class Matches:
     def by_paths(self, names: path_history.Names) -> None:
         """Finds what names the path, a former name, a directory above, or something inside."""
         reasons = self._spellings(names)
-        labels = self._labels(f"value IN {_AMONG}", json.dumps(list(reasons)))
+        labels = self._labels("value IN (SELECT value FROM json_each(?))", json.dumps([*reasons]))
         whole = {(value, row) for value, row in labels if reasons[value] in (FILE, FORMER)}
         now = self._present(whole, record.clean(names.now or self.asked.path))
         for value, row in labels:
@@ -127,12 +126,11 @@ class Matches:
                 else:
                     spans.append([line.number, line.number])
         writers = predecessors(self.cache, wrote)
-        rows = self.cache.db.execute(
-            f"SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN {_AMONG}"
-            f" AND +row IN ({self.only}) ORDER BY row",
-            (json.dumps(sorted(writers)), *self.args),
-        ).fetchall()
-        for row, anchor in rows:
+        sql = (
+            "SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN {}"
+            f" AND +row IN ({self.only}) ORDER BY row"
+        )
+        for row, anchor in self.cache.among(sql, writers, *self.args):
             if row not in self._with_lines:
                 for commit in sorted(writers[anchor], key=lambda c: wrote[c]):
                     self._add(row, COMMIT, commit=commit, lines=wrote[commit])
@@ -144,10 +142,7 @@ class Matches:
 
     def facts(self) -> list[tuple[int, str, str, str]]:
         """(row, anchor, time, id) of the memories."""
-        return self.cache.db.execute(
-            f"SELECT row, anchor, at, id FROM memory WHERE row IN {_AMONG}",
-            (json.dumps(sorted(self.why)),),
-        ).fetchall()
+        return self.cache.among("SELECT row, anchor, at, id FROM memory WHERE row IN {}", self.why)
 
     def ranked(self, stands: dict[str, AnchorState]) -> list[int]:
         """The rows: memories of unmerged branches last, the surest first, then the newest."""
@@ -173,12 +168,11 @@ def predecessors(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
     owners = {commit: {commit} for commit in commits}
     queue = set(owners)
     while queue:
-        pairs = cache.db.execute(
-            "SELECT new, old FROM move WHERE new IN (SELECT value FROM json_each(?1)) UNION"
-            " SELECT other, commit_id FROM equivalent_commit"
-            " WHERE other IN (SELECT value FROM json_each(?1))",
-            (json.dumps(sorted(queue)),),
-        ).fetchall()
+        pairs = cache.among(
+            "SELECT new, old FROM move WHERE new IN {} UNION"
+            " SELECT other, commit_id FROM equivalent_commit WHERE other IN {}",
+            queue,
+        )
         queue = set()
         for new, old in pairs:
             known = owners.setdefault(old, set())

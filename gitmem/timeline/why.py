@@ -2,13 +2,12 @@
 wrote it.
 
 Four ways lead to a memory: its lines are these (a content anchor, found again wherever they stand
-now), it names the file (also under a name that it had before, or has now), its commit wrote these
-lines (`git blame`; also one that was moved, or squashed into such a commit), it names a directory
-above. The surest comes first, memories of unmerged branches last.
+now), it names the file (under any name that it had), its commit wrote these lines (`git blame`;
+also one that was moved, or squashed into such a commit), it names a directory above. The surest
+comes first, memories of unmerged branches last.
 
-Promise: git decides who wrote what and what was renamed; `blame` names the commits that `git blame`
-names. Each object says by what it was found (`why`). A bounded number of processes, however many
-memories there are.
+Promise: git decides who wrote what and what was renamed. Each object says by what it was found
+(`why`). A bounded number of processes, however many memories there are.
 """
 
 from __future__ import annotations
