@@ -56,7 +56,7 @@ def states(
     revision: str,
     seconds: float = ON_THE_SPOT,
     anchors: Mapping[str, AnchorState] | None = None,
-    found: Finder | None = None,
+    finder: Finder | None = None,
 ) -> list[PathState]:
     """The state of each (anchor, path, blob, lines) at the commit `revision` ("" while there is
     none), in their order.
@@ -64,7 +64,7 @@ def states(
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id then, "" where it
     was not there; `lines`: "" for all of it, else as `memory_rows.places` gives them. `seconds`:
     how long git may search the history; `anchors`: states of the anchors, where they are known;
-    `found`: a finder of lines that may know some already.
+    `finder`: one of lines that may know some already.
     """
     if not revision:
         return [PathState(UNKNOWN, reason=UNBORN)] * len(noted)
@@ -82,8 +82,8 @@ def states(
             other.append(item)
     if other:
         names = _Names(repo, cache, tree, other, seconds, anchors)
-        found = found or Finder(repo)
-        out.update((item, _state(item, tree, names, found)) for item in other)
+        finder = finder or Finder(repo)
+        out.update((item, _state(item, tree, names, finder)) for item in other)
     return [out[item] for item in noted]
 
 

@@ -72,12 +72,12 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
     asked = {old: new for old, new in asked.items() if new.strip("0")}
     revisions = [f"{new}^{{commit}}" for new in asked.values()]
     ids = store.repo.git.ids(revisions) if revisions else []
-    moved_to = store.with_cache(lambda cache: _moved_to(cache, asked))[0]
+    moved = set(store.with_cache(lambda cache: anchor_state.steps(cache, asked))[0])
     lines: dict[str, list[tuple[str, bytes]]] = {scope: [] for scope, _ in store.sources}
     for (old, new), id in zip(asked.items(), ids, strict=True):
         if not id:
             out.refused.append((new, old))
-        elif id in moved_to[old]:
+        elif (old, id) in moved:
             out.known += 1
         else:
             scopes, memories = known[old]
@@ -107,13 +107,6 @@ def _movable(cache: Cache) -> dict[str, tuple[int, int]]:
         for commit in chain:
             scopes, memories = out.get(commit, (0, 0))
             out[commit] = scopes | counts[anchor][0], memories + counts[anchor][1]
-    return out
-
-
-def _moved_to(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
-    out: dict[str, set[str]] = {commit: set() for commit in commits}
-    for old, new in anchor_state.steps(cache, list(out)):
-        out[old].add(new)
     return out
 
 

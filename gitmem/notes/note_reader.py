@@ -153,13 +153,9 @@ class NoteReader:
 
     def purges_of(self, commit: Commit) -> list[record.Record]:
         tree = self._tree(commit)
-        out: list[record.Record] = []
-        n = 1
-        while notes := tree.notes(notetree.continuation(notetree.PURGED, n, self.hex_len)[0]):
-            lines = notetree.contents(self.git, notes)
-            out += [r for _, line in lines if (r := record.parse(line))]
-            n += 1
-        return out
+        notes = [note for key in tree.continuations(notetree.PURGED) for note in tree.notes(key)]
+        lines = notetree.contents(self.git, notes)
+        return [r for _, line in lines if (r := record.parse(line))]
 
     def reflog_size(self) -> str:
         """What changes whenever the ref moves (`refs_mtime.log_size`)."""

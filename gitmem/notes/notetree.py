@@ -139,6 +139,13 @@ class NoteTree:
         """[(path, blob id)] of every note of a key; several only in a mixed tree."""
         return self._walk(key)[0]
 
+    def continuations(self, anchor: str) -> Iterator[str]:
+        """The keys of an anchor's continuations that have notes here."""
+        n = 1
+        while self.notes(key := continuation(anchor, n, self._hex_len)[0]):
+            yield key
+            n += 1
+
     def place(self, key: str) -> tuple[str, dict[str, str]]:
         """(where a key's note is written, {old path: new path} of notes that must move first)."""
         found, prefix, rest, level = self._walk(key)

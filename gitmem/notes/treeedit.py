@@ -37,7 +37,7 @@ class TreeEdit:
         self._moves: dict[str, str] = {}
 
     def commands(self) -> bytes:
-        """The changes as fast-import commands: deletions first, so that a note may move. Once."""
+        """The changes as fast-import commands. Once."""
         for old, new in self._moves.items():
             paths = self._tree.notes(old.replace("/", ""))
             if old in self._writes:
@@ -124,11 +124,9 @@ class TreeEdit:
         for key, line in found:
             anchor = self.anchor_of(key)
             if anchor not in have:
-                have[anchor] = set(self._lines(anchor)) if anchor not in ("", PURGED) else set()
-                n = 1
-                while self._tree.notes(below := notetree.continuation(anchor, n, self._hex_len)[0]):
-                    have[anchor].update(self._lines(below))
-                    n += 1
+                own = [anchor] if anchor not in ("", PURGED) else []
+                keys = [*own, *self._tree.continuations(anchor)]
+                have[anchor] = {line for key in keys for line in self._lines(key)}
             if line not in have[anchor]:
                 have[anchor].add(line)
                 out.append((key, line))

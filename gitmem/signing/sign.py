@@ -97,7 +97,10 @@ def signatures(
             argv.append(os.path.join(keys.home, os.path.expanduser(key)))
         # A program of the user's own is called as for one commit: what else it can do is not known.
         if len(payloads) >= _BATCH_FROM and os.path.basename(argv[0]) == "ssh-keygen":
-            return _ssh_many(keys, argv, payloads, scratch, patience)
+            try:
+                return _ssh_many(keys, argv, payloads, scratch, patience)
+            except OSError as e:
+                raise Unusable(f"cannot lay out the records: {e.strerror}") from e
         mark = b"-----BEGIN SSH SIGNATURE-----"
         return [_one(keys, argv, payload, patience, mark) for payload in payloads]
 
@@ -116,9 +119,8 @@ def _ssh_many(
     made: list[str] = []
     sweep(scratch)
     os.makedirs(scratch, mode=0o700, exist_ok=True)
-    # mode 0700: it holds the texts until they are signed
-    where = tempfile.mkdtemp(prefix=_SCRATCH, dir=scratch)
-    try:
+    # Mode 0700: it holds the texts until they are signed.
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=scratch) as where:
         for first in range(0, len(payloads), _BATCH):
             names = []
             for i, payload in enumerate(payloads[first : first + _BATCH], first):
@@ -133,10 +135,6 @@ def _ssh_many(
                     made.append(_armor(f.read()))
                 os.unlink(name)
                 os.unlink(name + ".sig")
-    except OSError as e:
-        raise Unusable(f"cannot lay out the records: {e.strerror}") from e
-    finally:
-        shutil.rmtree(where, ignore_errors=True)
     return made
 
 
@@ -144,9 +142,10 @@ def sweep(scratch: str, age: float = _ABANDONED) -> None:
     """Removes batch directories, which hold texts, that a killed process left."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(scratch):
-            made = entry.stat(follow_symlinks=False).st_mtime
-            if entry.name.startswith(_SCRATCH) and time.time() - made >= age:
-                shutil.rmtree(entry.path, ignore_errors=True)
+            if entry.name.startswith(_SCRATCH):
+                made = entry.stat(follow_symlinks=False).st_mtime
+                if time.time() - made >= age:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _armor(out: bytes) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import calendar
+import contextlib
 import os
 import tempfile
 import time
@@ -87,13 +88,15 @@ class Checker:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._principals: dict[bytes, list[str]] = {}
-        self._files = tempfile.TemporaryDirectory(prefix="git-mem-sig-")
+        self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Checker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._files.cleanup()
+        with contextlib.suppress(OSError):
+            if self._files:
+                self._files.cleanup()
 
     def of(self, r: Record) -> Verdict:
         """The verdict on a record's signature."""
@@ -121,6 +124,8 @@ class Checker:
 
     def _file(self, name: str, content: str) -> str:
         """A temporary file with this content: the programs read signatures by a file's name."""
+        if self._files is None:
+            self._files = tempfile.TemporaryDirectory(prefix="git-mem-sig-")
         path = os.path.join(self._files.name, name)
         with open(path, "w", encoding="utf-8") as f:
             f.write(content)
@@ -132,14 +137,8 @@ class Checker:
         program = self._keys.program(kind)
         # A gpg.conf that fetches keys for mail must not turn a search into a network request.
         extra = ["--no-auto-key-retrieve"] if os.path.basename(program) in ("gpg", "gpg2") else []
-        argv = [
-            program,
-            "--status-fd=1",
-            *extra,
-            "--verify",
-            self._file("signature", armor + "\n"),
-            "-",
-        ]
+        file = self._file("signature", armor + "\n")
+        argv = [program, "--status-fd=1", *extra, "--verify", file, "-"]
         _, out, err = self._keys.call(argv, payload, _PATIENCE)
         states: list[tuple[str, str]] = []
         key = trust = ""

@@ -26,7 +26,6 @@ from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import embed_texts, vector_text
 from ..engine.filters import newest_first
 from ..memory import consolidate, view
 from ..store import Store
@@ -177,16 +176,11 @@ class _Comparison:
         """{(place in `made`, row of A): cosine} of the nearest and of those with equal paths."""
         from ..engine import vectors as many
 
-        texts = [vector_text(data) for data, _, _ in memory_rows.load(self.after, rows)]
-        vectors = [vector for vector, _ in embed_texts(self.store.table, texts)]
-        dims = len(vectors[0])
-        olds = [
-            row
-            for (row,) in self.before.db.execute(
-                "SELECT row FROM memory WHERE status = 0 ORDER BY row"
-            )
-        ]
-        known = self.before.vectors(olds)
+        dims = self.store.table.dims
+        sql = "SELECT row FROM memory WHERE status = 0 ORDER BY row"
+        olds = [row for (row,) in self.before.db.execute(sql)]
+        known, news = self.before.vectors(olds), self.after.vectors(rows)
+        vectors = [news.get(row, bytes(dims)) for row in rows]
         every = [known.get(row, bytes(dims)) for row in olds] + vectors
         near: dict[tuple[int, int], float] = {}
         first, nearest, most = len(olds), consolidate.NEAREST, consolidate.MOST
