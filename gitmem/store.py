@@ -131,11 +131,9 @@ class Store:
         refresh: bool = True,
         ahead: Ahead | None = None,
     ) -> tuple[T, bool]:
-        """(action's answer on a cache brought up to date, whether the cache was fresh).
-
-        Not fresh: more than `most` new records wait, the disk is read-only, another
-        process keeps the cache busy, or no `refresh` was asked for. The action may
-        run twice.
+        """(action's answer on a cache brought up to date, whether the cache was fresh). Not fresh:
+        more than `most` new records wait, the disk is read-only, another process keeps the cache
+        busy, or no `refresh` was asked for. The action may run twice.
         """
         damaged = 0
         for _ in range(_ATTEMPTS):

@@ -89,10 +89,8 @@ def push(
     allow_secret: bool = False,
     take_in: bool = True,
 ) -> Report:
-    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only
-    where it has what we have not seen.
-
-    `branch`: the branch that is checked out goes along, both or none.
+    """Gives the remote what is here; takes in what it has first (sync), or without `take_in` only
+    where it moved. `branch`: the branch that is checked out goes along, both or none.
     """
     there = _remote(store, name)
     report = Report(there.name)
@@ -286,11 +284,9 @@ def scrub(store: Store, report: Report, sure: bool) -> None:
 
 
 def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
-    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id",
-    "version", "op", "title", "body", ..., "text"}].
-
-    `text` is the very line. Lines of others have `op` None. `more`: lines that
-    will be written before. What stock git took out of our notes goes along too.
+    """What a push would give to a remote that has the notes commit `theirs` ("" for none); lines
+    of others have `op` None. `more`: lines that will be written before. What stock git took out of
+    our notes goes along too.
     """
     gained = (line for _, line in notes.gained(notes.tip(), theirs))
     return [_shown(line) for line in dict.fromkeys([*gained, *notes.owed(theirs), *more])]

@@ -131,11 +131,9 @@ def of_memories(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: itself and the commits that took its place, the nearest first}: where rewrites and
-    `git mem reanchor` took memories.
+    """{anchor: itself and the commits that took its place, the nearest first}.
 
-    By commit, not by line: a rewrite copies the first note of a commit only, and its continuations
-    moved with it.
+    By commit, not by line: a rewrite copies the first note of a commit only.
     """
     successors: dict[str, set[str]] = {}
     names = set(anchors)

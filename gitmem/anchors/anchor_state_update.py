@@ -38,9 +38,8 @@ def update_later(
     states: Mapping[str, anchor_state.AnchorState],
     paths: Mapping[int, Sequence[PathState]] | None = None,
 ) -> None:
-    """Starts the worker where an answer had to leave something open or found out what is to be
-    written down, where branches moved since the last update, or where an answer had to search and
-    nothing is kept yet; unless one is at it.
+    """Starts the worker, unless one is at it, where an answer left something open or found what
+    is to be written down, or where what is kept is out of date or missing.
     """
     searched = any(s.state != REACHABLE for s in states.values())
     if (

@@ -84,9 +84,8 @@ def _forks(repo: Repo, commits: list[str], marks: Marks, reached: Reachability) 
 
 
 class _History:
-    """The commits of `head` among which equivalents may lie. `places`: {commit: its place in
-    topological order, the newest first} since the first branch began; `recent`: the newest ones,
-    for commits of which nobody knows where their branch began.
+    """The commits of `head` among which equivalents may lie. `places`: {commit: its place, the
+    newest first} since the first branch began; `recent`: for those of which that is not known.
     """
 
     def __init__(self, repo: Repo, head: str, forks: Forks, commits: list[str]) -> None:
@@ -211,9 +210,8 @@ def _note(
     grown: Grown,
     unmarked: list[str],
 ) -> None:
-    """Notes the marks (commit, patch, base, branch_patch) by which equivalents were found and which
-    no record states: only this clone knows them, while it keeps the branch. The worker writes them
-    into the notes.
+    """Notes the marks by which equivalents were found and which no record states: only this
+    clone knows them, while it keeps the branch. The worker writes them into the notes.
     """
     seen = {(c, patch, "", "") for c in unmarked if c in found for patch, _, _ in marks[c]}
     changes = ids.of_commits(found.values())

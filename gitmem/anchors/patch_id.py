@@ -91,10 +91,8 @@ def ends(repo: Repo) -> set[str]:
 
 
 def main_lines(repo: Repo) -> list[str]:
-    """The commits of the branches that others start from and are merged into: the remote's HEAD,
-    `main`, `master`, as far as they exist.
-
-    All of them: a branch begun on a `main` that is not pushed yet left that, not the remote's.
+    """The branches that others start from and are merged into. All that exist: a branch begun on
+    a `main` that is not pushed yet left that, not the remote's.
     """
     names = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
     return list(dict.fromkeys(c for c in map(repo.commit, names) if c))

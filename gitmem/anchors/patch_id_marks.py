@@ -55,11 +55,9 @@ def _append(store: Store, scope: str, marks: Marks) -> int:
 
 
 def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
-    """The marks that no record states yet, about commits beside the main lines and the branches
-    they are on.
+    """The marks that no record states yet, of commits and branches beside the main lines.
 
-    A branch is marked when its tip is on a remote, or was squashed: before that each new commit
-    would change its patch-id.
+    A branch is marked when its tip is on a remote, or was squashed: until then it may grow.
     """
     repo = store.repo
     main = patch_id.main_lines(repo)

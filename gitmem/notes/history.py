@@ -79,11 +79,9 @@ class History:
         return commit
 
     def tip(self, more: Iterable[str] = ()) -> Commit | None:
-        """The commit the ref points to, None where there is no ref.
-
-        A ref that is gone, or that cannot be read, is put back first (`ref_repair`; `more`: former
-        tips that others remember). Raises GitFailed where that cannot be done: it does not mean
-        "no memories".
+        """The commit the ref points to, None where there is no ref. One that is gone or cannot be
+        read is put back first (`ref_repair`; `more`: former tips that others remember). Raises
+        GitFailed where that cannot be done: it does not mean "no memories".
         """
         name = self.ref + "^{commit}"
         for _ in range(_LOOKS):
@@ -152,11 +150,8 @@ class History:
         deep: bool = False,
     ) -> tuple[Lines, bool]:
         """(the lines that a foreign commit in the history of `heads` took out, whether all of that
-        history could be read).
-
-        Walks back through commits without our mark, to commits in `known` or
-        marked ones. `pairs`: (former tree, present tree) that count too. A
-        shallow repository lacks commits to walk to.
+        history could be read). Walks back to commits in `known` or with our mark. `pairs`:
+        (former tree, present tree) that count too.
         """
         wanted = set(pairs)
         queue, seen = list(heads), set(known)
@@ -215,10 +210,8 @@ class History:
         return none
 
     def strays(self, tip: str, deep: bool = False) -> list[Commit]:
-        """Former tips, by the reflog, that are no ancestors of `tip`.
-
-        A write checks this before it moves the ref, so only entries since our
-        last one here count: usually none, seen from the end of the reflog file.
+        """Former tips, by the reflog, that are no ancestors of `tip`. A write looks before it moves
+        the ref, so only entries since our last one count: usually none.
         """
         logged: list[str] = []
         for entry, ours in self._reflog():

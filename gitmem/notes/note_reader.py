@@ -38,10 +38,8 @@ class NoteReader:
         self.listed = False
 
     def tip(self, former: str = "") -> str:
-        """The commit the ref points to, "" while there is none.
-
-        `former`: a tip the caller remembers; a ref that is gone goes back there if nothing newer is
-        known.
+        """The commit the ref points to, "" while there is none. `former`: a tip the caller
+        remembers; a ref that is gone goes back there if nothing newer is known.
         """
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""

@@ -63,11 +63,9 @@ class Notes(NoteReader):
         return self._write(Task([], former), message, identity)
 
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
-        """Brings in every line of another clone's notes commit, which is in this repository.
-
-        Moves the ref forward where that says it all, commits a union
-        otherwise. Text that either side purged does not come in; if our own
-        history holds some, the ref gets a new one (`Written.replaced`).
+        """Brings in every line of another clone's notes commit, which is in this repository: moves
+        the ref forward where that says it all, else commits a union. Text that either side purged
+        does not come in; if our own history holds some, the ref gets a new one.
         """
         found = self.history.commit(theirs)
         if found is None:

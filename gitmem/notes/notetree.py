@@ -71,11 +71,10 @@ def note_key(path: str, hex_len: int) -> str | None:
 
 
 def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
-    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit
-    yet, PURGED = purge records).
+    """(key, content) of the n-th continuation (from 1) of the note of an anchor, "" or PURGED.
 
-    The key is the id of a blob with this content, so every clone computes the
-    same one, and `git notes prune` keeps the note while the blob exists.
+    The key is the id of a blob with this content, so every clone computes the same one, and
+    `git notes prune` keeps the note while the blob exists.
     """
     content = _CONTINUED + b"%s %d\n" % (anchor.encode() or b"none", n)
     digest = sha1 if hex_len == 40 else sha256
@@ -233,10 +232,8 @@ def contents(
     missing: list[str] | None = None,
     unread: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, bytes]]:
-    """(key, line) of (key, blob id) notes.
-
-    Blobs that are not here are passed over, and named in `missing`. So are
-    notes of more than `git.largest` bytes: `unread` has the size of each.
+    """(key, line) of (key, blob id) notes. Passed over are blobs that are not here, named in
+    `missing`, and those of more than `git.largest` bytes: `unread` has their sizes.
     """
     pairs, again = tee(notes)
     answers = git.objects.get_many((blob for _, blob in again), git.largest)
@@ -267,10 +264,9 @@ def lines_gone(
 ) -> Iterator[tuple[str, bytes]]:
     """(key, line) that the first tree of a pair has in a note and the second has not in that note.
 
-    What is not here counts as empty; if `strict`, GitFailed is raised. So does a
-    note of more than `git.largest` bytes: `unread` has the size of those that the
-    first tree has, 0 of those that only the second had so, and `whole` has
-    (key, blob id) of the former.
+    What is not here counts as empty; if `strict`, GitFailed is raised. So do notes of more than
+    `git.largest` bytes: `unread` has the size of those of the first tree, 0 of those that only the
+    second had so; `whole` has (key, blob id) of the former.
     """
     unread = {} if unread is None else unread
     whole = [] if whole is None else whole

@@ -36,9 +36,8 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
 
     Returns that commit; "" where the ref begins anew with the lines that can be read; None where
     the ref is whole, or no older commit is. A ref that is gone goes to its newest commit that is
-    here, also where that is not whole; and the commit is also returned where the disk takes
-    nothing. `asked`: the user knows of it, so alternates, which may have lost the objects for good,
-    stop nothing.
+    here, whole or not, also where the disk takes nothing. `asked`: the user knows of it, so
+    alternates stop nothing.
     """
     # The backup first: it is verified last.
     backup, held = _held(git, config.backup_of(ref)), _held(git, ref)
