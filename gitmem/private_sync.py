@@ -1,36 +1,32 @@
 """`push --private-to`, `pull --private-from`: one person's private notes in another clone of
-theirs, over one remote they name.
+theirs, over one remote they name. Everything private goes along.
 
-Everything private goes along: memories, suggestions and verdicts, receipts and
-feedback, calibration, tombstones. It is the only way that git mem ever takes
-private notes anywhere.
-
-Promise: nothing of it happens but on that word, and never to a default remote.
-What leaves is shown before (`--dry-run`), and stays where it looks like a
-secret. The ref there is no notes ref and none that a plain fetch, or one of
-`refs/notes/*`, takes; it has the person's name in it (a digest of the address
-git commits with), so that two who use one remote never unite. What is there is
-united with what is here, line by line; purged text does not come back.
+Promise: it is the only way that private notes leave, on that word alone, and never to a default
+remote. What leaves is shown before (`--dry-run`), and stays where it looks like a secret. The ref
+there is none that a plain fetch, or one of `refs/notes/*`, takes; its name has a digest of the
+address git commits with, so that two who use one remote never unite. What is there is united with
+what is here, line by line; purged text does not come back.
 """
 
 from __future__ import annotations
 
 import os
-import random
-import time
 
 from . import sync
 from .core.digest import sha256
 from .core.errors import MemError
-from .git import remote
 from .git.remote import Remote
 from .store import Store
 from .sync import Report
 
 
-def ref_of(store: Store) -> str:
+def _address(store: Store) -> str:
+    return store.settings.author.rpartition("<")[2].rstrip(">")
+
+
+def _ref_of(store: Store) -> str:
     """The ref of this person's private notes in a remote."""
-    address = store.settings.author.rpartition("<")[2].rstrip(">").strip().lower()
+    address = _address(store).strip().lower()
     if "@" not in address:
         raise MemError(
             "git does not know your address, so nobody could tell whose private notes these are",
@@ -40,15 +36,14 @@ def ref_of(store: Store) -> str:
     return f"refs/git-mem/private/{digest[:16]}"
 
 
-_GIVEN = "git-mem-given"  # in the common directory: not in `mem/`, which may be deleted
+def _given_file(common_dir: str) -> str:
+    return os.path.join(common_dir, "git-mem-given")  # not in `mem/`, which may be deleted
 
 
 def given(common_dir: str) -> list[str]:
-    """Names of the remotes that were given private notes from here: a purge has to be told to them,
-    too.
-    """
+    """Names of the remotes that were given private notes: a purge has to be told to them."""
     try:
-        with open(os.path.join(common_dir, _GIVEN), encoding="utf-8", errors="replace") as f:
+        with open(_given_file(common_dir), encoding="utf-8", errors="replace") as f:
             return sorted({row for row in f.read().splitlines() if row.strip()})
     except OSError:
         return []
@@ -56,29 +51,13 @@ def given(common_dir: str) -> list[str]:
 
 def _remember(common_dir: str, name: str) -> None:
     if name not in given(common_dir):
-        with open(
-            os.open(
-                os.path.join(common_dir, _GIVEN), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-            ),
-            "a",
-            encoding="utf-8",
-        ) as f:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open(os.open(_given_file(common_dir), flags, 0o600), "a", encoding="utf-8") as f:
             f.write(name + "\n")
 
 
 def _remote(store: Store, name: str) -> Remote:
-    known = [n for n in remote.names(store.repo) if n]
-    if name not in known:
-        raise MemError(
-            f"no remote '{name}'",
-            hint=(
-                "`git remote add` gives an address a name; private notes go only to a remote that"
-                " you name"
-                if not known
-                else f"there are: {', '.join(known)}"
-            ),
-        )
-    return Remote(store.repo, name, ref_of(store), tracked=False)
+    return Remote(store.repo, sync.known_remote(store, name), _ref_of(store), tracked=False)
 
 
 def take(store: Store, name: str) -> Report:
@@ -90,11 +69,8 @@ def take(store: Store, name: str) -> Report:
         if theirs:
             _unite(store, theirs, report)
         else:
-            report.remarks.append(
-                f"'{name}' has no private notes of"
-                f" {store.settings.author.rpartition('<')[2].rstrip('>')}"
-            )
-    _settle(store, report)
+            report.remarks.append(f"'{name}' has no private notes of {_address(store)}")
+    _finish(store, report)
     return report
 
 
@@ -111,58 +87,39 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
             f"'{name}' is where the team's memories are: whoever may fetch any ref there can read"
             " these, too"
         )
-    pause = 0.05
-    for attempt in range(sync.ATTEMPTS):
+    for attempt in sync.attempts():
         with there.peek() as theirs:
-            refused = _unite(store, theirs, report) if theirs and not dry else ""
+            refused = theirs if theirs and not dry and _unite(store, theirs, report) else ""
             tip = store.private.tip()
             report.sent = sync.leaving(store.private, theirs)
+            secret = sync.secret_in(store, report.sent, allow_secret)
             if dry:
-                try:
-                    sync.refuse_secrets(store, report.sent, allow_secret)
-                except MemError as e:
-                    report.secret = e
+                report.secret = secret
+            if dry or not tip or tip == theirs or (not report.sent and not refused):
                 break
-            if not tip or tip == theirs or (not report.sent and not refused):
-                break
-            sync.refuse_secrets(store, report.sent, allow_secret)
-            _remember(
-                store.repo.common_dir, name
-            )  # before: a push whose answer is lost may have arrived
+            if secret:
+                raise secret
+            # Before: a push whose answer is lost may have arrived.
+            _remember(store.repo.common_dir, name)
             pushed = there.push(tip, refused)
         if pushed.ok:
             break
-        if not pushed.faster or attempt + 1 == sync.ATTEMPTS:
+        if not pushed.faster or attempt == sync.ATTEMPTS:
             raise MemError(
                 f"'{name}' refused {there.ref}: {pushed.reason}",
                 hint="what is here stays; another remote may take such a ref",
             )
-        time.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(pause * 2, 2.0)
-    _settle(store, report)
+    _finish(store, report)
     return report
 
 
-def _unite(store: Store, theirs: str, report: Report) -> str:
-    """Takes in a commit of theirs; returns it where its history holds what was purged here, and
-    must be left behind there.
-    """
-    written = store.unite(theirs, f"git mem: private notes from {report.remote}", "private")
-    report.received += written.lines
-    report.purged = report.purged or written.replaced
-    return theirs if written.refused else ""
+def _unite(store: Store, theirs: str, report: Report) -> bool:
+    message = f"git mem: private notes from {report.remote}"
+    return sync.unite(store, "private", theirs, message, report)
 
 
-def _settle(store: Store, report: Report) -> None:
+def _finish(store: Store, report: Report) -> None:
     """Leaves no purged text behind, and a cache that knows what came in."""
-    if report.purged or any(notes.purges() for _, notes in store.sources):
-        from .erasure import purge
-
-        try:
-            purge.scrub(store, sure=report.purged)
-        except MemError as e:  # what was sent is sent
-            report.remarks.append(
-                f"purged text is still here: {e.message}; the next pull or sync goes on"
-            )
+    sync.scrub(store, report, sure=report.purged)
     if store.private.tip() and not report.dry:
         store.with_cache(lambda cache: None)

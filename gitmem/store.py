@@ -9,6 +9,7 @@ answers as it is; a full or read-only disk costs speed, never an answer.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -45,29 +46,22 @@ class Store:
         self.reduced = ""  # why the embedding model that the user chose takes no part in a search
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
-        self._table: embed.StaticTable | None = None
         self.wrote = False  # whether lines were added
-        self._trust: trust.Trust | None = None
-        self._author: str | None = None
 
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
 
-    @property
+    @functools.cached_property
     def trust(self) -> trust.Trust:
-        if self._trust is None:
-            self._trust = trust.Trust(self.settings, self.home)
-        return self._trust
+        return trust.Trust(self.settings, self.home)
 
-    @property
+    @functools.cached_property
     def author(self) -> str:
         """Who writes, for records that nobody is asked about; "" for a name with a secret."""
-        if self._author is None:
-            from .core import redact
+        from .core import redact
 
-            refused = self.settings["secrets"] == "refuse" and redact.holds(self.settings.author)
-            self._author = "" if refused else self.settings.author
-        return self._author
+        refused = self.settings["secrets"] == "refuse" and redact.holds(self.settings.author)
+        return "" if refused else self.settings.author
 
     @property
     def identity(self) -> str:
@@ -75,9 +69,7 @@ class Store:
         return self.author or "git mem <>"
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
-        """The lines of new records, signed where the settings say so: every writer's records pass
-        here. Raises CannotSign.
-        """
+        """The lines of all new records, signed where the settings say so. Raises CannotSign."""
         if not self.settings.signing:
             return [record.dump(data) for data in records]
         from .signing import sign
@@ -91,9 +83,8 @@ class Store:
         for a worker that runs in the git directory.
         """
         top = self.repo.top
-        if top and top != os.path.realpath(
-            self.repo.git_dir
-        ):  # git takes a worker's directory for the working tree
+        # git takes a worker's directory for the working tree
+        if top and top != os.path.realpath(self.repo.git_dir):
             return top
         beside, name = os.path.split(self.repo.common_dir)
         return beside if name == ".git" and not self.repo.bare else self.repo.git_dir
@@ -112,9 +103,7 @@ class Store:
         return done
 
     def settle(self, message: str) -> Written:
-        """Puts the team's notes in order where stock git left them otherwise: lost lines back,
-        purged ones out.
-        """
+        """Puts back what stock git took out of the team's notes, and purged lines out."""
         return self.team.settle(message, self.identity, self._former(self.team))
 
     def _former(self, notes: Notes) -> str:
@@ -124,16 +113,13 @@ class Store:
                 return self._cache.meta("tip:" + notes.ref)
         return ""
 
-    @property
+    @functools.cached_property
     def table(self) -> embed.StaticTable:
-        if self._table is None:
-            try:
-                self._table = embed.StaticTable()
-            except embed.TableDamaged as e:
-                raise MemError(
-                    f"the packaged embedding table is unusable: {e}", hint="install git mem again"
-                ) from e
-        return self._table
+        try:
+            return embed.StaticTable()
+        except embed.TableDamaged as e:
+            message = f"the packaged embedding table is unusable: {e}"
+            raise MemError(message, hint="install git mem again") from e
 
     def with_cache(
         self,
@@ -145,40 +131,26 @@ class Store:
         refresh: bool = True,
         ahead: Ahead | None = None,
     ) -> tuple[T, bool]:
-        """(action's answer on a cache brought up to date, whether the cache was fresh).
-
-        Not fresh: more than `most` new records wait, the disk is read-only, another
-        process keeps the cache busy, or no `refresh` was asked for. The action may
-        run twice.
+        """(action's answer on a cache brought up to date, whether the cache was fresh). Not fresh:
+        more than `most` new records wait, the disk is read-only, another process keeps the cache
+        busy, or no `refresh` was asked for. The action may run twice.
         """
         damaged = 0
         for _ in range(_ATTEMPTS):
             tried = cache_file.inode_of(self.repo.mem_dir)
             try:
-                cache = self._open()
-                added = (
-                    index.refresh(
-                        cache,
-                        self.sources,
-                        self.table,
-                        most=most,
-                        progress=progress,
-                        deep=deep,
-                        ahead=ahead,
-                    )
-                    if refresh
-                    else None
-                )
+                cache, fresh = self._open(), False
+                if refresh:
+                    fresh = self._refresh(cache, most, progress, deep, ahead)
                 self._tell_missing()
-                return action(cache), added is not None
+                return action(cache), fresh
             except MemError:
                 raise
             except Exception as e:
                 kind = error_kinds.kind(e, self._cache)
+                words = e.strerror or str(e) if isinstance(e, OSError) else str(e)
                 if kind == "full":
-                    return self._in_memory(
-                        action, f"the memory cache cannot be written ({_words(e)})", most
-                    )
+                    return self._in_memory(action, f"cannot be written ({words})", most)
                 if kind == "busy":
                     refresh = False
                 elif kind == "damaged":
@@ -186,25 +158,30 @@ class Store:
                     if damaged > 1:
                         break
                     if not os.access(self.repo.mem_dir, os.W_OK):
-                        return self._in_memory(
-                            action, f"the memory cache is damaged ({_words(e)})", most
-                        )
+                        return self._in_memory(action, f"is damaged ({words})", most)
                     self.warn(
-                        f"warning: the memory cache was damaged ({_words(e)}), rebuilding it"
+                        f"warning: the memory cache was damaged ({words}), rebuilding it"
                         " from the notes"
                     )
-                    inode = self._cache.inode if self._cache else tried
-                    self.close_cache()
-                    cache_file.discard(self.repo.mem_dir, inode)
+                    self.discard(self._cache.inode if self._cache else tried)
                 elif kind != "moved":
                     raise
                 self.close_cache()
-        return self._in_memory(
-            action,
-            "the memory cache cannot be "
-            + ("rebuilt" if damaged else "read while others write it"),
-            most,
+        reason = "rebuilt" if damaged else "read while others write it"
+        return self._in_memory(action, f"cannot be {reason}", most)
+
+    def _refresh(
+        self,
+        cache: Cache,
+        most: int | None,
+        progress: Callable[[int], None] | None = None,
+        deep: bool = False,
+        ahead: Ahead | None = None,
+    ) -> bool:
+        added = index.refresh(
+            cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead
         )
+        return added is not None
 
     def _tell_missing(self) -> None:
         """Says once that a ref was mended, and why memories may be missing from an answer."""
@@ -229,9 +206,7 @@ class Store:
             )
 
     def unread(self) -> str:
-        """Which note was too large to be read, in one line, "" for none: as far as this call has
-        asked the cache.
-        """
+        """Which note was too large to be read, in one line, "" for none that the cache knows of."""
         with contextlib.suppress(sqlite3.Error):
             return unread.remark(self._cache) if self._cache else ""
         return ""
@@ -248,14 +223,12 @@ class Store:
     def _in_memory(
         self, action: Callable[[Cache], T], reason: str, most: int | None
     ) -> tuple[T, bool]:
-        """The answer from a cache that lives in memory for this process only; not fresh where
-        `most` forbids to fill it.
-        """
-        self.warn(f"warning: {reason}, answering without it")
+        """The answer from a cache in memory; not fresh where `most` forbids to fill it."""
+        self.warn(f"warning: the memory cache {reason}, answering without it")
         self.close_cache()
         self._cache = cache_file.open_in_memory()
-        added = index.refresh(self._cache, self.sources, self.table, most=most)
-        return action(self._cache), added is not None
+        fresh = self._refresh(self._cache, most)
+        return action(self._cache), fresh
 
     def close_cache(self) -> None:
         if self._cache is not None:
@@ -263,19 +236,13 @@ class Store:
             self._cache = None
 
     def discard(self, inode: int = 0) -> None:
-        """Removes the cache, if it is still the file `inode` where that is given; the next call
-        builds it anew.
-        """
+        """Removes the cache, if it is still the file `inode` (0: any); the next call builds it."""
         self.close_cache()
         cache_file.discard(self.repo.mem_dir, inode)
 
     def close(self) -> None:
         self.close_cache()
         self.repo.git.close()
-
-
-def _words(e: Exception) -> str:
-    return e.strerror or str(e) if isinstance(e, OSError) else str(e)
 
 
 def open_store(

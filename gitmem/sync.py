@@ -1,9 +1,8 @@
 """`sync`, `pull`, `push`: one team's memories in every clone, over a remote the project has.
 
-Promise: what the remote has is united with what is here, line by line, so
-nobody's memories are lost whoever was faster; only the team's ref goes out,
-only to the remote that was named (or the one default), only when asked; no
-purged text comes back and no text that looks like a secret leaves.
+Promise: what the remote has is united with what is here, line by line, so nobody's memories are
+lost whoever was faster; only the team's ref goes out, only to the remote that was named (or the one
+default), only when asked; no purged text comes back and no text that looks like a secret leaves.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .anchors import patch_id_marks
@@ -30,10 +29,9 @@ _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
-    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines
-    came in.
-
-    `branch` and `commits`: what goes along with them. `secret`: why a dry run
+    """What a sync did. `sent`: the records that left (or would leave); `received`: how many lines
+    came in; `ref`: where private notes went or came from; `branch` and `commits`: what goes along;
+    `purged`: text was taken out of this clone or of the remote's history; `secret`: why a dry run
     would have been refused.
     """
 
@@ -42,35 +40,28 @@ class Report:
         self.received = 0
         self.sent: list[dict[str, Any]] = []
         self.dry = False
-        self.ref = ""  # where private notes went, or came from (`private_sync`)
-        self.purged = False  # text was taken out of this clone, or of the remote's history
+        self.ref = ""
+        self.purged = False
         self.branch = ""
         self.commits: list[str] = []
         self.secret: MemError | None = None
         self.remarks: list[str] = []
 
 
-def remote_of(store: Store, name: str = "") -> Remote:
-    """The remote to talk to: `name`, else `setup.default_remote`.
+def known_remote(store: Store, name: str) -> str:
+    """The name, if a remote has it. Raises MemError."""
+    known = [n for n in remote.names(store.repo) if n]
+    if name in known:
+        return name
+    hint = f"{'there are' if name else 'name one with --remote'}: {', '.join(known)}"
+    if not known:
+        hint = "`git remote add` names the place the team shares"
+    raise MemError(f"no remote '{name}'" if name else "no remote to sync with", hint=hint)
 
-    Raises MemError where there is none.
-    """
-    known = remote.names(store.repo)
-    chosen = name or default_remote(store)
-    if not chosen:
-        some = [n for n in known if n]
-        hint = (
-            f"name one with --remote: {', '.join(some)}"
-            if some
-            else "`git remote add` names the place the team shares"
-        )
-        raise MemError("no remote to sync with", hint=hint)
-    if chosen not in known:
-        raise MemError(
-            f"no remote '{chosen}'",
-            hint="`git remote -v` lists them; addresses get a name by `git remote add`",
-        )
-    return Remote(store.repo, chosen, store.team.ref)
+
+def _remote(store: Store, name: str) -> Remote:
+    """The remote to talk to: `name`, else `setup.default_remote`."""
+    return Remote(store.repo, known_remote(store, name or default_remote(store)), store.team.ref)
 
 
 def offers(store: Store, name: str) -> bool:
@@ -83,11 +74,10 @@ def offers(store: Store, name: str) -> bool:
 
 def pull(store: Store, name: str = "") -> Report:
     """Takes in what the remote has."""
-    there = remote_of(store, name)
+    there = _remote(store, name)
     report = Report(there.name)
     _prepare(store, report)
-    refused = _take_in(store, there, report)
-    _settle(store, there, report, refused)
+    _finish(store, there, report, _take_in(store, there, report))
     return report
 
 
@@ -99,12 +89,10 @@ def push(
     allow_secret: bool = False,
     take_in: bool = True,
 ) -> Report:
-    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only
-    where it has what we have not seen.
-
-    `branch`: the branch that is checked out goes along, both or none.
+    """Gives the remote what is here; takes in what it has first (sync), or without `take_in` only
+    where it moved. `branch`: the branch that is checked out goes along, both or none.
     """
-    there = remote_of(store, name)
+    there = _remote(store, name)
     report = Report(there.name)
     report.branch = _branch(store) if branch else ""
     _prepare(store, report)
@@ -117,9 +105,9 @@ def push(
         refused = _send(store, there, report, refused, allow_secret)
     except MemError:
         with contextlib.suppress(MemError):
-            _settle(store, there, report, refused)
+            _finish(store, there, report, refused)
         raise
-    _settle(store, there, report, refused)
+    _finish(store, there, report, refused)
     return report
 
 
@@ -127,25 +115,17 @@ def preview(
     store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False
 ) -> Report:
     """What `push` would send, to the last line. Nothing is united, written to a ref or sent."""
-    there = remote_of(store, name)
+    there = _remote(store, name)
     report = Report(there.name)
     report.dry = True
     report.branch = _branch(store) if branch else ""
     with there.peek() as theirs:
-        marks = (
-            [line for _, line in patch_id_marks.missing(store, "team")] if store.team.tip() else []
-        )
-        report.sent = leaving(store.team, theirs, marks)
+        marks = patch_id_marks.missing(store, "team") if store.team.tip() else []
+        report.sent = leaving(store.team, theirs, [line for _, line in marks])
         if report.branch:
             report.commits = there.commits_of(report.branch)
-    try:
-        refuse_secrets(store, report.sent, allow_secret)
-    except MemError as e:
-        report.secret = e
-    if any(notes.purges() for _, notes in store.sources):
-        from .erasure import purge
-
-        purge.scrub(store, sure=True)  # the look at the remote may have brought purged text here
+    report.secret = secret_in(store, report.sent, allow_secret)
+    scrub(store, report, sure=True)  # the look at the remote may have brought purged text here
     return report
 
 
@@ -159,33 +139,43 @@ def _branch(store: Store) -> str:
     return f"refs/heads/{name}"
 
 
+def attempts() -> Iterator[int]:
+    """The numbers of the attempts to push, with a longer wait before each."""
+    pause = _PAUSE
+    for attempt in range(1, ATTEMPTS + 1):
+        yield attempt
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 2, 2.0)
+
+
 def _send(store: Store, there: Remote, report: Report, refused: str, allow_secret: bool) -> str:
     """Pushes until it goes through; returns the commit whose history the remote still holds
     although it was refused here, "" for none.
     """
-    pause, unmoved = _PAUSE, 0
-    for attempt in range(1, ATTEMPTS + 1):
+    unmoved = 0
+    for attempt in attempts():
         tip, theirs = store.team.tip(), refused or there.tracked()
         if not tip or (tip == theirs and not report.branch):
             return refused
         report.sent = leaving(store.team, theirs)
         if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
             return ""  # the remote is ahead of us
-        refuse_secrets(store, report.sent, allow_secret)
+        if secret := secret_in(store, report.sent, allow_secret):
+            raise secret
         pushed = there.push(tip, refused, report.branch)
         if pushed.ok:
             report.purged = report.purged or bool(refused)
             return ""
         if pushed.branch:
+            name = report.branch.removeprefix("refs/heads/")
             raise MemError(
-                f"'{there.name}' refused the branch '{report.branch.removeprefix('refs/heads/')}':"
-                f" {pushed.branch}",
+                f"'{there.name}' refused the branch '{name}': {pushed.branch}",
                 hint="`git pull` first; nothing was pushed",
             )
         # A remote that says it has moved, and has not, is locked or means something else.
         unmoved += there.tip() == theirs
-        if not pushed.faster or unmoved > _PATIENCE or attempt == ATTEMPTS:
-            others = "; others kept pushing" if pushed.faster and unmoved <= _PATIENCE else ""
+        overtaken = pushed.faster and unmoved <= _PATIENCE
+        if not overtaken or attempt == ATTEMPTS:
             hint = (
                 "what is here stays; run the command again, or name another remote with --remote if"
                 " the hosting takes no notes"
@@ -195,23 +185,18 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
                     "the history of the notes is cut off here: `git fetch --unshallow REMOTE"
                     f" {store.team.ref}`, from the remote they came from, brings it whole"
                 )
-            raise MemError(
-                f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}", hint=hint
-            )
-        time.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(pause * 2, 2.0)
+            others = "; others kept pushing" if overtaken else ""
+            message = f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}"
+            raise MemError(message, hint=hint)
         refused = _take_in(store, there, report)
     return refused
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
-    return (
-        bool(commit)
-        and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[
-            1
-        ]
-        == 0
-    )
+    if not commit:
+        return False
+    asked = ("merge-base", "--is-ancestor", other, commit)
+    return store.repo.git.run_status(*asked, ok=(0, 1, 128))[1] == 0
 
 
 def _prepare(store: Store, report: Report) -> None:
@@ -222,54 +207,53 @@ def _prepare(store: Store, report: Report) -> None:
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:
-    """Unites the tracking copy, fetches, unites again; returns the remote's commit if its history
-    holds purged text, else "".
-    """
+    """Fetches and unites; returns the remote's commit if its history holds purged text, else ""."""
     before, had = store.team.tip(), report.received
-    refused = _unite(store, there, report)
+    refused = _fetch(store, there, report)
     if report.received > had and store.settings["secrets"] == "refuse":
-        for version, id, field, rule in trust.secrets(
-            line for _, line in store.team.gained(store.team.tip(), before)
-        ):
-            what = f"memory '{id[:8]}'" if id else f"line '{version[:8]}'"
-            report.remarks.append(
-                f"{what} that came in looks like it holds a secret"
-                f" ({field + ': ' if field else ''}{rule}); `git mem purge` takes it out for good"
-            )
+        came = (line for _, line in store.team.gained(store.team.tip(), before))
+        report.remarks += [
+            f"{_named(version, id)} that came in looks like it holds a secret"
+            f" ({_where(field, rule)}); `git mem purge` takes it out for good"
+            for version, id, field, rule in trust.secrets(came)
+        ]
     return refused
 
 
-def _unite(store: Store, there: Remote, report: Report) -> str:
+def _fetch(store: Store, there: Remote, report: Report) -> str:
     message = f"git mem: sync with {there.name}"
     before = there.tracked()
-    written = None
+    refused, seen = False, ""
     if before and not _contains(store, store.team.tip(), before):
         # The fetch may replace it (a remote that was force-pushed): what it holds is taken in
         # first.
         try:
-            written = store.unite(before, message)
+            refused, seen = unite(store, "team", before, message, report), before
         except GitFailed:
             # Objects of it are gone: git would believe that it has them, and not fetch them again.
             there.forget_tracking()
             report.remarks.append(
                 f"objects of '{there.tracking}' ({before[:12]}) are not here; it was fetched anew"
             )
-        else:
-            report.received += written.lines
-            report.purged = report.purged or written.replaced
     elif not before:
         there.forget_tracking()  # where it names what is not here at all
     theirs = there.fetch()
-    if theirs and (theirs != before or written is None):
+    if theirs and not (theirs == before == seen):
         if _contains(store, store.team.tip(), theirs):
             return ""
-        written = store.unite(theirs, message)
-        report.received += written.lines
-        report.purged = report.purged or written.replaced
-    return theirs if written is not None and written.refused else ""
+        refused = unite(store, "team", theirs, message, report)
+    return theirs if refused else ""
 
 
-def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
+def unite(store: Store, scope: str, theirs: str, message: str, report: Report) -> bool:
+    """Takes in a notes commit; whether its history has to be left behind there (purged text)."""
+    written = store.unite(theirs, message, scope)
+    report.received += written.lines
+    report.purged = report.purged or written.replaced
+    return written.refused
+
+
+def _finish(store: Store, there: Remote, report: Report, refused: str) -> None:
     """Leaves no purged text behind, and a cache that knows what came in."""
     if refused:
         there.forget_tracking()
@@ -277,73 +261,70 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
             f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it"
             " there"
         )
-    touched = report.purged or bool(refused)
-    if touched or any(notes.purges() for _, notes in store.sources):
-        from .erasure import purge
-
-        # Also what an earlier call was killed before it could finish.
-        try:
-            done = purge.scrub(store, sure=touched)
-        except MemError as e:  # what was sent is sent
-            report.remarks.append(f"purged text is still here: {e.message}; the next sync goes on")
-        else:
-            if done and done.held:
-                report.remarks.append(
-                    f"purged text is still here: {', '.join(done.held)} leads to it"
-                )
+    scrub(store, report, sure=report.purged or bool(refused))
     if store.team.tip():
         store.with_cache(lambda cache: None)
 
 
-def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
-    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id",
-    "version", "op", "title", "body", ..., "text"}].
-
-    `text` is the very line. Lines of others have `op` None. `more`: lines that
-    will be written before. What stock git took out of our notes goes along too.
+def scrub(store: Store, report: Report, sure: bool) -> None:
+    """Removes purged text, also what an earlier call was killed before it could remove. `sure`: it
+    has just been here.
     """
-    out = []
-    seen = set()
-    for line in [
-        *(line for _, line in notes.gained(notes.tip(), theirs)),
-        *notes.owed(theirs),
-        *more,
-    ]:
-        if line in seen:
-            continue
-        seen.add(line)
-        parsed = record.parse(line)
-        data = (
-            {k: v for k, v in parsed.data.items() if isinstance(v, str)} if parsed else {}
-        )  # others write any shape, also what JSON does not know
-        out.append(
-            {
-                "id": parsed.id if parsed else None,
-                "version": record.version_of(line),
-                "op": parsed.op if parsed else None,
-                "title": record.title_of(data),
-                "body": data.get("body"),
-                "type": data.get("type"),
-                "author": data.get("author"),
-                "text": line.decode("utf-8", "replace"),
-            }
-        )
-    return out
-
-
-def refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> None:
-    """Raises Refused where a text that would leave looks like a credential."""
-    if allow or store.settings["secrets"] != "refuse":
+    if not sure and not any(notes.purges() for _, notes in store.sources):
         return
-    for item in sent:
-        for _, id, field, rule in trust.secrets([str(item["text"]).encode()]):
-            what = (
-                f"memory '{id[:8]}'" if id else f"line '{item['version'][:8]}', which is no memory,"
-            )
-            raise Refused(
-                f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
-                hint=(
-                    "`git mem purge` takes it out for good, --allow-secret sends it if it is none;"
-                    " nothing was sent"
-                ),
-            )
+    from .erasure import purge
+
+    try:
+        done = purge.scrub(store, sure)
+    except MemError as e:  # what was sent is sent
+        report.remarks.append(f"purged text is still here: {e.message}; the next sync goes on")
+        return
+    if done and done.held:
+        report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
+
+
+def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
+    """What a push would give to a remote that has the notes commit `theirs` ("" for none); lines
+    of others have `op` None. `more`: lines that will be written before. What stock git took out of
+    our notes goes along too.
+    """
+    gained = (line for _, line in notes.gained(notes.tip(), theirs))
+    return [_shown(line) for line in dict.fromkeys([*gained, *notes.owed(theirs), *more])]
+
+
+def _shown(line: bytes) -> dict[str, Any]:
+    parsed = record.parse(line)
+    # Others write any shape, also what JSON does not know.
+    data = {k: v for k, v in parsed.data.items() if isinstance(v, str)} if parsed else {}
+    return {
+        "id": parsed.id if parsed else None,
+        "version": record.version_of(line),
+        "op": parsed.op if parsed else None,
+        "title": record.title_of(data),
+        **{name: data.get(name) for name in ("body", "type", "author")},
+        "text": line.decode("utf-8", "replace"),
+    }
+
+
+def secret_in(store: Store, sent: list[dict[str, Any]], allow: bool) -> MemError | None:
+    """Why nothing may be sent: a text that would leave looks like a credential."""
+    if allow or store.settings["secrets"] != "refuse":
+        return None
+    for version, id, field, rule in trust.secrets(str(item["text"]).encode() for item in sent):
+        what = _named(version, id) + ("" if id else ", which is no memory,")
+        return Refused(
+            f"{what} looks like it holds a secret ({_where(field, rule)})",
+            hint=(
+                "`git mem purge` takes it out for good, --allow-secret sends it if it is none;"
+                " nothing was sent"
+            ),
+        )
+    return None
+
+
+def _named(version: str, id: str) -> str:
+    return f"memory '{id[:8]}'" if id else f"line '{version[:8]}'"
+
+
+def _where(field: str, rule: str) -> str:
+    return f"{field}: {rule}" if field else rule

@@ -317,7 +317,7 @@ def test_the_diff_options_of_the_format_page_are_those_of_the_code() -> None:
     from gitmem.anchors import patch_id
 
     text = " ".join(page("docs/format.md").replace("\\\n", " ").split())
-    assert " ".join(("git", *patch_id._DIFF, "COMMIT...")) in text
+    assert f"git {patch_id._DIFF} COMMIT..." in text
 
 
 def test_every_field_that_is_written_is_specified(lab: Lab) -> None:

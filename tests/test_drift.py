@@ -14,7 +14,6 @@ from places import head, opened
 from gitmem.anchors import (
     anchor_state,
     anchor_state_update,
-    patch_id,
     path_state,
 )
 from gitmem.anchors.path_state import PathState as State
@@ -374,7 +373,7 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
 
 def test_the_partial_probe_can_fail(tale: Tale) -> None:
     with opened(tale.repo) as store:
-        assert not patch_id.partial(store.repo)
+        assert not store.repo.git.promised
 
 
 # --- lines --------------------------------------------------------------------

@@ -134,9 +134,7 @@ def bounded(lab: Lab) -> tuple[Clone, Clone]:
 
 
 def ids(clone: Clone) -> set[str]:
-    return {
-        id for _, id in notetree.all_notes(clone.notes.git, clone.notes.tip(), clone.notes.hex_len)
-    }
+    return {id for _, id in notetree.all_notes(clone.notes.git, clone.notes.tip())}
 
 
 def test_a_writer_goes_on_behind_a_large_note_without_reading_it(
@@ -292,7 +290,7 @@ def test_reading_stops_with_who_asks(lab: Lab) -> None:
     rows = "".join(f"100644 blob {note}\t{n:040x}\n" for n in range(50_000))
     tree = lab.git(path, "mktree", stdin=rows).strip()
     commit = lab.git(path, "commit-tree", tree, "-m", "many").strip()
-    found = notetree.all_notes(repo.git, commit, 40)
+    found = notetree.all_notes(repo.git, commit)
     assert next(found) == ("0" * 40, note)
     found.close()  # type: ignore[attr-defined]
     lab.git(path, "update-ref", REF, commit)

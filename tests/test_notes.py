@@ -87,7 +87,7 @@ def test_a_note_under_two_paths_becomes_one(lab: Lab) -> None:
     lab.git(path, "fast-import", "--quiet", stdin=out)
     assert all_lines(store) == {b"flat", b"fans"}
     store.append([(key, b"more")], "m", ADA)
-    assert [k for k, _ in notetree.all_notes(repo.git, store.tip(), repo.hex_len)] == [key]
+    assert [k for k, _ in notetree.all_notes(repo.git, store.tip())] == [key]
     assert all_lines(store) == {b"flat", b"fans", b"more"}
 
 
@@ -105,7 +105,7 @@ def test_a_flat_tree_is_split_once_it_is_large(lab: Lab) -> None:
         repo.git, lab.git(path, "rev-parse", f"{REF}^{{tree}}").strip(), repo.hex_len
     )
     assert all(is_tree for is_tree, _ in tree.root.values())
-    assert {k for k, _ in notetree.all_notes(repo.git, store.tip(), repo.hex_len)} == set(keys)
+    assert {k for k, _ in notetree.all_notes(repo.git, store.tip())} == set(keys)
 
 
 def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
@@ -116,12 +116,12 @@ def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
         store.append([(repo.head(), part)], "m", ADA)
     sizes = [
         len(lab.git(path, "cat-file", "blob", blob))
-        for _, blob in notetree.all_notes(repo.git, store.tip(), repo.hex_len)
+        for _, blob in notetree.all_notes(repo.git, store.tip())
     ]
     assert len(sizes) >= 5 and max(sizes) < treeedit.BOUND + 4000
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
-    assert len(list(notetree.all_notes(repo.git, store.tip(), repo.hex_len))) == len(sizes)
+    assert len(list(notetree.all_notes(repo.git, store.tip()))) == len(sizes)
     assert all_lines(store) == wanted
     repo.git.close()
 

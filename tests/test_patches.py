@@ -205,13 +205,13 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(
     with opened(repo) as store:
         cache = store.with_cache(lambda cache: cache)[0]
         known = patch_id_cache.PatchIds(store.repo, cache, 60.0)
-        made = known.of_branches([(tip, base)])
-        assert made[tip, base]
+        made = known.of_branches({tip: base})
+        assert made[tip]
         count = Count(monkeypatch)
         for again in (known, known, patch_id_cache.PatchIds(store.repo, cache, 60.0)):
             assert (
-                not count.of(lambda again=again: again.of_branches([(tip, base)]))
-                and again.of_branches([(tip, base)]) == made
+                not count.of(lambda again=again: again.of_branches({tip: base}))
+                and again.of_branches({tip: base}) == made
             )
             known.save()
 

@@ -361,7 +361,7 @@ def test_lines_that_two_clones_continued_differently_do_not_multiply(
     lines = [
         line
         for _, line in notetree.contents(
-            b.notes.git, notetree.all_notes(b.notes.git, b.notes.tip(), 40)
+            b.notes.git, notetree.all_notes(b.notes.git, b.notes.tip())
         )
     ]
     assert len(lines) == len(set(lines)) == 4 * 8

@@ -116,7 +116,7 @@ def of(repo: Repo, head: str) -> dict[str, object]:
     """The facts of one commit, as they are kept."""
     from ..anchors import patch_id
 
-    trees = not patch_id.partial(repo)
+    trees = not repo.git.promised
     recent = commits(repo, [f"-n{RECENT}", head], trees)
     base = patch_id.base_of(repo, head)
     ahead = commits(repo, [f"-n{SPOKEN}", f"{base}..{head}"], False) if base else []

@@ -2,19 +2,17 @@
 
 An anchor is reachable (the revision contains it, or a commit that a rewrite put in its place),
 squashed (a commit of the revision carries its change), unmerged (with the reason ABANDONED where no
-branch holds it any more), or unknown. Every caller asks `states`; nobody else works it out. What
-became of the paths of memories is `path_state`.
+branch holds it any more), or unknown. Every caller asks `states`; nobody else works it out.
 
 Promise: git decides (ancestry, patch-ids), in a bounded number of processes however many anchors
 are asked about. What cannot be known (a shallow clone, a commit that is not here, no time to look)
-is `unknown`, with the reason, never guessed. Where the revision contains every anchor nothing is
-paid for the rest.
+is `unknown`, with the reason, never guessed.
 """
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Collection, Iterable
 
 from ..core import record
 from ..engine import anchor_state_store
@@ -30,13 +28,9 @@ from ..engine.anchor_state_store import AnchorState as AnchorState
 from ..engine.anchor_state_store import waiting as waiting
 from ..engine.cache import Cache
 from ..git.repository import Repo
-from . import equivalent_commits, patch_id
+from . import equivalent_commits
 from .patch_id_cache import PatchIds
-from .reachability import Reachability, set_bits, unreferenced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+from .reachability import Reachability, unreferenced
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
 SHALLOW, PARTIAL = "shallow clone", "partial clone"
@@ -101,22 +95,21 @@ def _not_contained(
         found, late = equivalent_commits.search(repo, cache, commits, reached, ids, head)
     finally:  # also where git fails: what was found until then is not made again
         ids.save()
-    why_late = PARTIAL if patch_id.partial(repo) else WAITING
+    why_late = PARTIAL if repo.git.promised else WAITING
     out = {}
     for anchor, chain in left.items():
         here = next((c for c in reversed(chain) if c in reached.here), "")
         if other := next((found[c] for c in chain if c in found), ""):
             out[anchor] = AnchorState(SQUASHED, anchor, other)
-        elif late.intersection(chain):
-            out[anchor] = AnchorState(UNKNOWN, anchor, reason=why_late)
-        elif here:
-            out[anchor] = AnchorState(UNMERGED, here)
+        elif late.intersection(chain) or not here:
+            why = why_late if late.intersection(chain) else ABSENT
+            out[anchor] = AnchorState(UNKNOWN, anchor, reason=why)
         else:
-            out[anchor] = AnchorState(UNKNOWN, anchor, reason=ABSENT)
-    abandoned = unreferenced(repo.git, {s.commit for s in out.values() if s.state == UNMERGED})
-    for state in out.values():
-        if state.state == UNMERGED and state.commit in abandoned:
-            state.reason = ABANDONED
+            out[anchor] = AnchorState(UNMERGED, here)
+    unmerged = [state for state in out.values() if state.state == UNMERGED]
+    abandoned = unreferenced(repo.git, {state.commit for state in unmerged})
+    for state in unmerged:
+        state.reason = ABANDONED if state.commit in abandoned else ""
     return out
 
 
@@ -138,80 +131,39 @@ def of_memories(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: itself and the commits that took its place, the nearest first}: where rewrites and
-    `git mem reanchor` took memories.
+    """{anchor: itself and the commits that took its place, the nearest first}.
 
-    By commit, not by line: a rewrite copies the first note of a commit only, and its continuations
-    moved with it. A cycle ends where it began.
+    By commit, not by line: a rewrite copies the first note of a commit only.
     """
-    out = {a: [a] for a in anchors}
-    successors: dict[str, list[str]] = {}
-    asked, seen = set(out), set(out)
+    successors: dict[str, set[str]] = {}
+    names = set(anchors)
+    asked = names
     while asked:
         found = steps(cache, asked)
-        asked = set()
         for old, new in found:
-            successors.setdefault(old, []).append(new)
-            asked |= {new} - seen
-            seen.add(new)
-    for part in _connected(successors):
-        _follow(successors, part, out)
+            successors.setdefault(old, set()).add(new)
+        asked = {new for _, new in found} - successors.keys()
+    return {a: _chain(successors, a) for a in names}
+
+
+def _chain(successors: dict[str, set[str]], anchor: str) -> list[str]:
+    """What moves lead to from an anchor, by the number of moves, then by id."""
+    out, seen, level = [anchor], {anchor}, [anchor]
+    while level:
+        reached = set().union(*(successors.get(commit, ()) for commit in level))
+        level = sorted(reached - seen)
+        seen.update(level)
+        out += level
     return out
 
 
 def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
     """[(old, new)] of the moves that begin at these commits, in order."""
-    return cache.db.execute(
-        "SELECT DISTINCT old, new FROM move WHERE old IN (SELECT value FROM json_each(?))"
-        " ORDER BY 1, 2",
-        (json.dumps(sorted(commits)),),
-    ).fetchall()
-
-
-def _connected(successors: dict[str, list[str]]) -> Iterator[list[str]]:
-    """The commits that moves join, one list for each connected part, in order."""
-    neighbours: dict[str, list[str]] = {}
-    for old, found in successors.items():
-        for new in found:
-            neighbours.setdefault(old, []).append(new)
-            neighbours.setdefault(new, []).append(old)
-    left = set(neighbours)
-    for first in sorted(neighbours):
-        if first in left:
-            left.discard(first)
-            part = [first]
-            for commit in part:  # grows while it is read
-                fresh = left.intersection(neighbours[commit])
-                left -= fresh
-                part += fresh
-            yield sorted(part)
-
-
-def _follow(successors: dict[str, list[str]], part: list[str], out: dict[str, list[str]]) -> None:
-    """Adds to the anchors of a part what is reached from there, by steps, in the order of ids.
-
-    Sets of commits are bits of one number: after N amends of a commit with N memories every commit
-    leads to every later one, and each of the N anchors would look at all of these pairs.
-    """
-    place = {commit: i for i, commit in enumerate(part)}
-    after = [sum({1 << place[new] for new in successors.get(old, ())}) for old in part]
-    for anchor in part:
-        if anchor not in out:
-            continue
-        seen = level = 1 << place[anchor]
-        while level:
-            reached = 0
-            for i in set_bits(level):
-                reached |= after[i]
-            level = reached & ~seen
-            seen |= level
-            out[anchor] += [part[i] for i in set_bits(level)]
+    return cache.among("SELECT DISTINCT old, new FROM move WHERE old IN {} ORDER BY 1, 2", commits)
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: every commit it is known to stand at}: itself, what took its place, and what carries
-    its change.
-    """
+    """{anchor: itself, what took its place, and what carries its change}."""
     found = moves(cache, anchors)
     carried = equivalent_commits.known(cache, {c for chain in found.values() for c in chain})
     return {

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from ..core import record
 from ..core.digest import sha256
 from ..engine import anchor_state_store, cache_lock, path_state_store
 from ..engine.anchor_state_store import HISTORY, REACHABLE, REFS, SQUASHED, WAITING
 from ..engine.cache import Cache
+from ..engine.path_state_store import PathState
 from ..git import refs_mtime
 from ..git.repository import Repo
 from ..hooks import spool
 from ..store import Store
 from . import anchor_state, equivalent_commits, path_state_update, reinstate
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
-
-    from ..engine.path_state_store import PathState
 
 BACKGROUND = 200.0  # seconds a search in the background goes on: some 500,000 commits
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -42,9 +38,8 @@ def update_later(
     states: Mapping[str, anchor_state.AnchorState],
     paths: Mapping[int, Sequence[PathState]] | None = None,
 ) -> None:
-    """Starts the worker where an answer had to leave something open or found out what is to be
-    written down, where branches moved since the last update, or where an answer had to search and
-    nothing is kept yet; unless one is at it.
+    """Starts the worker, unless one is at it, where an answer left something open or found what
+    is to be written down, or where what is kept is out of date or missing.
     """
     searched = any(s.state != REACHABLE for s in states.values())
     if (
@@ -127,14 +122,16 @@ def _update_head(
     free = [slot for commit, slot in slots.items() if commit not in heads]
     slot = slots.get(head, free[0] if free else max(slots.values(), default=-1) + 1)
     kept = anchor_state_store.kept(cache, slot) if head in slots else {}
-    anchors = anchor_state.of_memories(cache) | covering(cache)
-    sure = {a: s for a, s in kept.items() if a in anchors and s.state in (REACHABLE, SQUASHED)}
-    if not moved:
-        sure = {a: s for a, s in kept.items() if a in anchors and s.reason != WAITING}
-    if head in slots and sure.keys() == anchors and not _paths_missing(cache, slot):
+    anchors = anchor_state.of_memories(cache) | _covering(cache)
+    states = {
+        anchor: state
+        for anchor, state in kept.items()
+        if anchor in anchors
+        and (state.state in (REACHABLE, SQUASHED) if moved else state.reason != WAITING)
+    }
+    if head in slots and states.keys() == anchors and not _paths_missing(cache, slot):
         return True
     purges = _purges(cache)
-    states = dict(sure)
     left = anchors - states.keys()
     seconds = max(end - time.monotonic(), 0.0)
     states.update(anchor_state.states(repo, cache, left, head, seconds, kept=False))
@@ -168,7 +165,7 @@ def _purges(cache: Cache) -> int:
     return int(count)
 
 
-def covering(cache: Cache) -> set[str]:
+def _covering(cache: Cache) -> set[str]:
     """The commits from which on memories are superseded."""
     rows = cache.db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")
     return {at for (at,) in rows if record.object_id(at)}

@@ -13,6 +13,7 @@ concluded.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from ..engine.cache import Cache
 from ..git.repository import Repo
@@ -20,25 +21,22 @@ from . import patch_id
 from .patch_id_cache import PatchIds, marks_of
 from .reachability import Reachability, present
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
 _TIPS = 2_000  # branches that somebody who waits has looked at
 _REFLOG = 64  # former positions of HEAD that count as tips: their branch may have been deleted
 _HEX, _EXPRESSION = frozenset("0123456789abcdef"), frozenset("~^:@")
 _UNSTATED = "unstated"  # in the cache's `meta`
 
+Marks = dict[str, set[tuple[str, str, str]]]  # {commit: {(patch, base, branch_patch)}}
+Forks = dict[str, frozenset[str]]  # {commit: where its branch began}
+Grown = dict[str, list[tuple[str, str, str]]]  # {commit: [(tip, base, combined patch-id)]}
+
 
 def known(cache: Cache, commits: Iterable[str]) -> dict[str, list[str]]:
     """{commit: its equivalents, wherever they are} as earlier searches found them."""
     out: dict[str, list[str]] = {}
-    for commit, other in cache.db.execute(
-        "SELECT commit_id, other FROM equivalent_commit WHERE commit_id IN"
-        " (SELECT value FROM json_each(?)) ORDER BY 1, 2",
-        (json.dumps(sorted(commits)),),
-    ):
+    sql = "SELECT commit_id, other FROM equivalent_commit WHERE commit_id IN {} ORDER BY 1, 2"
+    for commit, other in cache.among(sql, commits):
         out.setdefault(commit, []).append(other)
     return out
 
@@ -58,7 +56,7 @@ def search(
     """
     left = sorted(commits)
     marks = marks_of(cache, left)
-    history = _History(repo, head, left, _forks(repo, left, marks, reached))
+    history = _History(repo, head, _forks(repo, left, marks, reached), left)
     whole = ids.learn([*history.places, *history.recent])
     unmarked = [c for c in left if c in reached.here and not any(p for p, _, _ in marks[c])]
     whole = ids.learn(unmarked) and whole
@@ -68,25 +66,16 @@ def search(
     found = _match(wanted, history, ids)
     rest = [c for c in left if c not in found and c in reached.here]
     grown, looked_at_all = grown_branches(repo, ids, rest, [head])
-    wanted = {
-        c: {id for _, base, id in rows if base != head}  # of what lies on HEAD nothing is merged
-        for c, rows in grown.items()
-    }
+    # Of what lies on HEAD nothing is merged.
+    wanted = {c: {id for _, base, id in rows if base != head} for c, rows in grown.items()}
     found.update(_match(wanted, history, ids))
     _note(cache, ids, found, marks, grown, unmarked)
     late = not whole or not looked_at_all
     return found, {c for c in left if c not in found} if late else set()
 
 
-def _forks(
-    repo: Repo,
-    commits: list[str],
-    marks: dict[str, set[tuple[str, str, str]]],
-    reached: Reachability,
-) -> dict[str, frozenset[str]]:
-    """{commit: where its branch began}, from git, else from its marks; commits for which neither
-    says it are left out.
-    """
+def _forks(repo: Repo, commits: list[str], marks: Marks, reached: Reachability) -> Forks:
+    """{commit: where its branch began}, from git, else from its marks, as far as these say it."""
     out = {c: reached.forks(c) for c in commits if c in reached.here}
     stated = {c: {base for _, base, _ in marks[c] if base} for c in commits if c not in out}
     bases = present(repo.git, set().union(*stated.values()))
@@ -95,19 +84,16 @@ def _forks(
 
 
 class _History:
-    """The commits of `head` among which equivalents may lie. `places`: {commit: its place in
-    topological order, the newest first} since the first branch began; `recent`: the newest ones,
-    for commits of which nobody knows where their branch began.
+    """The commits of `head` among which equivalents may lie. `places`: {commit: its place, the
+    newest first} since the first branch began; `recent`: for those of which that is not known.
     """
 
-    def __init__(
-        self, repo: Repo, head: str, commits: list[str], forks: dict[str, frozenset[str]]
-    ) -> None:
+    def __init__(self, repo: Repo, head: str, forks: Forks, commits: list[str]) -> None:
         self.git = repo.git
         self.head = head
         self.forks = forks
         points = sorted(frozenset[str]().union(*forks.values()))
-        floor = _oldest(repo, head, points) if all(forks.values()) else ""
+        floor = self._oldest(points) if all(forks.values()) else ""
         since = [head, *(["^" + floor] if floor else [])]
         listed = self._list("--topo-order", *since) if forks and floor != head else []
         self.places = {c: i for i, c in enumerate(listed)}
@@ -116,6 +102,16 @@ class _History:
 
     def _list(self, *asked: str) -> list[str]:
         return self.git.text("rev-list", *asked, "--").split()
+
+    def _oldest(self, points: list[str]) -> str:
+        """The one of some commits of `head` that all others contain; "" where there is none."""
+        if len(points) < 2:
+            return "".join(points)
+        stdin = "".join(f"{c}\n" for c in points).encode()
+        listed = self.git.run("rev-list", "--no-walk=sorted", "--stdin", stdin=stdin)
+        oldest = listed.decode().split()[-1]
+        above = self._list("--ancestry-path", f"{oldest}..{self.head}")
+        return oldest if {oldest, *above}.issuperset(points) else ""
 
     def later(self, commit: str, other: str) -> bool:
         """Whether `other` lies in this history and not in that of `commit`."""
@@ -133,17 +129,6 @@ class _History:
             return False
         check = ("merge-base", "--is-ancestor", other, fork)
         return self.git.run_status(*check, ok=(0, 1))[1] == 0
-
-
-def _oldest(repo: Repo, head: str, points: list[str]) -> str:
-    """The one of some commits of `head` that all others contain; "" where there is none."""
-    if len(points) < 2:
-        return "".join(points)
-    stdin = "".join(f"{c}\n" for c in points).encode()
-    sort = ("rev-list", "--no-walk=sorted", "--stdin")
-    oldest = repo.git.run(*sort, stdin=stdin).decode().split()[-1]
-    above = repo.git.text("rev-list", "--ancestry-path", f"{oldest}..{head}", "--").split()
-    return oldest if {oldest, *above}.issuperset(points) else ""
 
 
 def _match(wanted: dict[str, set[str]], history: _History, ids: PatchIds) -> dict[str, str]:
@@ -169,9 +154,8 @@ def _match(wanted: dict[str, set[str]], history: _History, ids: PatchIds) -> dic
 
 def grown_branches(
     repo: Repo, ids: PatchIds, commits: list[str], heads: list[str]
-) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
-    """({commit: [(tip, base, combined patch-id)]} of the branches that hold these commits now,
-    whether all of them were looked at).
+) -> tuple[Grown, bool]:
+    """(the branches that hold these commits now, whether all of them were looked at).
 
     A branch that grew after a memory was made is merged with all it became. It is what neither
     `heads` nor a main line contains. Tips are those of branches here and on remotes, and where HEAD
@@ -179,39 +163,27 @@ def grown_branches(
     """
     if not commits or ids.left() <= 0:
         return {}, not commits
-    refs = ("refs/heads", "refs/remotes")
-    tips = repo.git.text(
-        "for-each-ref", "--sort=-committerdate", "--format=%(objectname)", *refs
-    ).split()
+    order = ("--sort=-committerdate", "--format=%(objectname)")
+    tips = repo.git.text("for-each-ref", *order, "refs/heads", "refs/remotes").split()
     whole = not ids.hurried or len(tips) <= _TIPS
     tips = list(dict.fromkeys([*(tips if whole else tips[:_TIPS]), *_former_heads(repo)]))
-    main = patch_id.main_lines(repo)
-    around = Reachability(repo.git, list(dict.fromkeys([*heads, *main])), [*tips, *commits])
+    heads = list(dict.fromkeys([*heads, *patch_id.main_lines(repo)]))
+    around = Reachability(repo.git, heads, [*tips, *commits])
     tips = [tip for tip in tips if tip in around.beyond]
     holding = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     used = dict.fromkeys(tip for found in holding.values() for tip in found)
-    bases = {tip: base for tip in used if (base := _base(repo, around, tip, [*heads, *main]))}
-    combined = ids.of_branches(bases.items())
-    out = {
-        commit: [
-            (tip, bases[tip], id)
-            for tip in found
-            if tip in bases and (id := combined.get((tip, bases[tip])))
-        ]
-        for commit, found in holding.items()
-    }
+    bases = {tip: base for tip in used if (base := _base(repo, around, tip, heads))}
+    combined = ids.of_branches(bases)
+    rows = {tip: (tip, bases[tip], id) for tip, id in combined.items() if id}
+    out = {c: [rows[tip] for tip in found if tip in rows] for c, found in holding.items()}
     return out, whole and len(combined) == len(bases)
 
 
 def _former_heads(repo: Repo) -> list[str]:
-    """Where HEAD was lately, without the single commits that a bisection or a look at an old
-    release goes to.
-    """
-    rows = repo.git.text(
-        "log", "-g", f"--max-count={_REFLOG}", "--format=%H %gs", "HEAD", "--", ok=(0, 128)
-    )
+    """Where HEAD was lately, without single commits that a bisection or a look goes to."""
+    asked = (f"--max-count={_REFLOG}", "--format=%H %gs", "HEAD", "--")
     out = []
-    for row in rows.splitlines():
+    for row in repo.git.text("log", "-g", *asked, ok=(0, 128)).splitlines():
         words = row.split(" ")
         single = _HEX.issuperset(words[-1]) or _EXPRESSION.intersection(words[-1])
         if words[1] != "checkout:" or not single:
@@ -234,13 +206,12 @@ def _note(
     cache: Cache,
     ids: PatchIds,
     found: dict[str, str],
-    marks: dict[str, set[tuple[str, str, str]]],
-    grown: dict[str, list[tuple[str, str, str]]],
+    marks: Marks,
+    grown: Grown,
     unmarked: list[str],
 ) -> None:
-    """Notes the marks (commit, patch, base, branch_patch) by which equivalents were found and which
-    no record states: only this clone knows them, while it keeps the branch. The worker writes them
-    into the notes.
+    """Notes the marks by which equivalents were found and which no record states: only this
+    clone knows them, while it keeps the branch. The worker writes them into the notes.
     """
     seen = {(c, patch, "", "") for c in unmarked if c in found for patch, _, _ in marks[c]}
     changes = ids.of_commits(found.values())

@@ -15,44 +15,26 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 
 from ..git.gitcmd import NO_FETCH
 from ..git.repository import Repo
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LIMIT = 2.0  # seconds; a commit of a million lines is not worth the wait
 MANY = 50  # commits in one import from which marks are left to a later repair
 
 _DIFF = (
-    "diff-tree",
-    "-p",
-    "--root",
-    "-U0",
-    "--no-renames",
-    "--diff-algorithm=myers",
-    "--no-indent-heuristic",
-    "--no-textconv",
-    "--no-ext-diff",
-    "--no-color",
-    "--full-index",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
+    "diff-tree -p --root -U0 --no-renames --diff-algorithm=myers --no-indent-heuristic"
+    " --no-textconv --no-ext-diff --no-color --full-index --src-prefix=a/ --dst-prefix=b/"
 )
-
-
 # A patch-id says what a commit changed when it was made: what `git replace` puts in its place is
 # this clone's own, and may be gone tomorrow.
 _AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
 def patch_id(repo: Repo, *revisions: str) -> str:
-    """git's stable patch-id of one commit, or of the difference of two; "" for none (merges, empty
-    commits) or too slow.
-    """
-    out, whole = _pipe(repo, [*_DIFF, *revisions], subprocess.DEVNULL, LIMIT)
+    """git's stable patch-id of a commit, or of a difference; "" for none, or where it is slow."""
+    out, whole = _pipe(repo, [*_DIFF.split(), *revisions], subprocess.DEVNULL, LIMIT)
     return out.split(b" ", 1)[0].decode() if out and whole else ""
 
 
@@ -68,7 +50,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     with tempfile.TemporaryFile() as stdin:  # a pipe could fill up while nobody reads the other end
         stdin.write("".join(f"{line}\n" for line in wanted).encode())
         stdin.seek(0)
-        out, whole = _pipe(repo, [*_DIFF, "--stdin"], stdin.fileno(), seconds)
+        out, whole = _pipe(repo, [*_DIFF.split(), "--stdin"], stdin.fileno(), seconds)
     rows = [line.split() for line in out.decode().split("\n")[:-1]]
     found = {commit: id for id, commit in rows}
     if whole is not None and not whole and rows:
@@ -81,15 +63,9 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
 
 def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
     """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
-    first = repo.git.start(
-        diff, _AS_MADE, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    make = repo.git.start(
-        ["patch-id", "--stable"],
-        stdin=first.stdout,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=pipe, stderr=null)
+    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=pipe, stderr=null)
     assert first.stdout is not None
     first.stdout.close()
     whole: bool | None = None
@@ -105,11 +81,6 @@ def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[byte
     return out, whole
 
 
-def partial(repo: Repo) -> bool:
-    """Whether this is a partial clone, whose files may be on the remote only."""
-    return repo.git.promised
-
-
 def ends(repo: Repo) -> set[str]:
     """The commits at which the history of a shallow clone ends."""
     try:
@@ -120,36 +91,25 @@ def ends(repo: Repo) -> set[str]:
 
 
 def main_lines(repo: Repo) -> list[str]:
-    """The commits of the branches that others start from and are merged into: the remote's HEAD,
-    `main`, `master`, as far as they exist.
-
-    All of them: a branch begun on a `main` that is not pushed yet left that, not the remote's.
+    """The branches that others start from and are merged into. All that exist: a branch begun on
+    a `main` that is not pushed yet left that, not the remote's.
     """
-    found = [
-        repo.commit(name)
-        for name in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
-    ]
-    return list(dict.fromkeys(c for c in found if c))
+    names = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
+    return list(dict.fromkeys(c for c in map(repo.commit, names) if c))
 
 
 def base_of(repo: Repo, commit: str) -> str:
-    """Where the branch of a commit left the main lines, the nearest point of all; "" where every
-    one of them contains it.
-    """
+    """Where a commit's branch left the nearest main line; "" where all of them contain it."""
     lines = [line for line in main_lines(repo) if line != commit]
-    base = repo.git.text("merge-base", commit, *lines, ok=(0, 1)) if lines else ""
-    if base == commit:  # some contain it
-        beside = (
-            [
-                line
-                for line in lines
-                if repo.git.text("merge-base", commit, line, ok=(0, 1)) != commit
-            ]
-            if len(lines) > 1
-            else []
-        )
-        base = repo.git.text("merge-base", commit, *beside, ok=(0, 1)) if beside else ""
-    return base
+
+    def fork(*others: str) -> str:
+        return repo.git.text("merge-base", commit, *others, ok=(0, 1)) if others else ""
+
+    base = fork(*lines)
+    if base != commit:
+        return base
+    # Some contain it.
+    return fork(*(line for line in lines if len(lines) > 1 and fork(line) != commit))
 
 
 def of_commit(repo: Repo, commit: str) -> dict[str, str]:
@@ -157,16 +117,13 @@ def of_commit(repo: Repo, commit: str) -> dict[str, str]:
     shallow clone cannot tell is left to others.
     """
     out: dict[str, str] = {}
-    if partial(repo):
+    if repo.git.promised:
         return out
     cut = ends(repo)
-    own = (
-        patch_id(repo, commit) if commit not in cut else ""
-    )  # where history ends a commit seems to add every file
-    if own:
+    # Where history ends a commit seems to add every file.
+    if own := patch_id(repo, commit) if commit not in cut else "":
         out["patch"] = own
     base = base_of(repo, commit) if not cut else ""
-    combined = patch_id(repo, base, commit) if base else ""
-    if combined:
+    if combined := patch_id(repo, base, commit) if base else "":
         out.update(base=base, branch_patch=combined)
     return out

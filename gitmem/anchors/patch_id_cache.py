@@ -2,22 +2,18 @@
 
 Promise: a commit is diffed once in the life of a cache. Whoever asks says how long it may take,
 gets what there was time for, and the next call goes on from there. Where the cache cannot be
-written, only speed is lost. A partial clone is never diffed (`patch_id.partial`).
+written, only speed is lost. A partial clone is never diffed (`Git.promised`).
 """
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ..engine.cache import Cache
 from ..git.repository import Repo
 from . import patch_id
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
 
 HURRY = 30.0  # seconds below which somebody waits for the answer
 CHUNK = 250  # commits of one pipeline: about 0.1 s
@@ -42,46 +38,33 @@ class PatchIds:
 
     def learn(self, commits: Iterable[str]) -> bool:
         """Sees to it that the patch-ids of these commits are known; False where time ran out."""
-        missing = self.missing(list(dict.fromkeys(commits)))
+        asked = list(dict.fromkeys(commits))
+        rows = self._select("SELECT commit_id FROM patch_id WHERE commit_id", asked)
+        known = self._new.keys() | {commit.hex() for (commit,) in rows}
+        missing = [c for c in asked if c not in known]
         done = 0
-        for line, id in self._make(missing):
-            self._new[line] = id
-            done += 1
+        for done, (commit, id) in enumerate(self._make(missing), 1):
+            self._new[commit] = id
             if done % _SAVE == 0:
                 self.save()
         return done == len(missing)
 
-    def missing(self, commits: list[str]) -> list[str]:
-        """Those of the commits whose patch-id is not known yet."""
-        rows = self._select("SELECT commit_id FROM patch_id WHERE commit_id", commits)
-        known = self._new.keys() | {commit.hex() for (commit,) in rows}
-        return [c for c in commits if c not in known]
-
-    def of_branches(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """{(tip, base): patch-id of all that changed between them, "" for none}; absent where time
-        ran out.
-        """
-        pairs = set(wanted)
-        for tip, base, id in self._select(
-            "SELECT tip, base, id FROM branch_patch_id WHERE tip", sorted({t for t, _ in pairs})
-        ):
-            self._new_branches.setdefault((tip.hex(), base.hex()), id.hex())
-        missing = sorted(pairs - self._new_branches.keys())
-        while missing:
-            lines = dict(missing)  # a pipeline names a difference by its tip
-            made = list(self._make([f"{tip} {base}" for tip, base in lines.items()]))
-            for line, id in made:
-                tip, base = line.split(" ")
-                self._new_branches[tip, base] = id
-            missing = [pair for pair in missing if pair not in self._new_branches]
-            if len(made) < len(lines):
-                break
-        return {pair: id for pair in pairs if (id := self._new_branches.get(pair)) is not None}
+    def of_branches(self, bases: Mapping[str, str]) -> dict[str, str]:
+        """{tip: patch-id of all that changed since its base, "" for none}, as time allows."""
+        sql = "SELECT tip, base, id FROM branch_patch_id WHERE tip"
+        rows = self._select(sql, sorted(bases))
+        known = {(tip.hex(), base.hex()): id.hex() for tip, base, id in rows}
+        known.update(self._new_branches)
+        missing = [f"{tip} {base}" for tip, base in bases.items() if (tip, base) not in known]
+        for line, id in self._make(missing):
+            tip, base = line.split(" ")
+            known[tip, base] = self._new_branches[tip, base] = id
+        return {tip: known[tip, base] for tip, base in bases.items() if (tip, base) in known}
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
         """(line, patch-id) of lines as `patch_id.patch_ids` takes them, as far as time allows."""
         at = 0
-        if wanted and patch_id.partial(self.repo):
+        if wanted and self.repo.git.promised:
             return
         while at < len(wanted) and (left := self.left()) > 0:
             ids, done = patch_id.patch_ids(self.repo, wanted[at : at + CHUNK], left)
@@ -106,13 +89,12 @@ class PatchIds:
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
         """{patch-id: commits known to have it}."""
         wanted = {id for id in ids if id}
+        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND id"
+        known = [(commit.hex(), id.hex()) for commit, id in self._select(sql, sorted(wanted))]
         out: dict[str, list[str]] = {}
-        for commit, id in self._new.items():
+        for commit, id in (*self._new.items(), *known):
             if id in wanted:
                 out.setdefault(id, []).append(commit)
-        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND id"
-        for commit, id in self._select(sql, sorted(wanted)):
-            out.setdefault(id.hex(), []).append(commit.hex())
         return out
 
     def _select(self, sql: str, ids: list[str]) -> Iterator[tuple[Any, ...]]:
@@ -131,13 +113,12 @@ class PatchIds:
             return
 
         def write(db: Any) -> None:
-            db.executemany(
-                "INSERT OR REPLACE INTO patch_id VALUES(?, ?)",
-                [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()],
-            )
+            ids = [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()]
+            db.executemany("INSERT OR REPLACE INTO patch_id VALUES(?, ?)", ids)
+            branches = [(*pair, id) for pair, id in self._new_branches.items()]
             db.executemany(
                 "INSERT OR IGNORE INTO branch_patch_id VALUES(?, ?, ?)",
-                [tuple(map(bytes.fromhex, (*pair, id))) for pair, id in self._new_branches.items()],
+                [tuple(map(bytes.fromhex, row)) for row in branches],
             )
             for sql, values in self._notes:
                 db.execute(sql, values)
@@ -151,10 +132,7 @@ class PatchIds:
 def marks_of(cache: Cache, commits: Iterable[str]) -> dict[str, set[tuple[str, str, str]]]:
     """{commit: {(patch, base, branch_patch)}} as records state them."""
     out: dict[str, set[tuple[str, str, str]]] = {c: set() for c in commits}
-    for commit, *mark in cache.db.execute(
-        "SELECT commit_id, patch, base, branch_patch FROM patch_mark WHERE commit_id IN"
-        " (SELECT value FROM json_each(?))",
-        (json.dumps(list(out)),),
-    ):
+    sql = "SELECT commit_id, patch, base, branch_patch FROM patch_mark WHERE commit_id IN {}"
+    for commit, *mark in cache.among(sql, out):
         out[commit].add(tuple(mark))
     return out

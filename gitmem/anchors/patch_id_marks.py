@@ -15,26 +15,19 @@ from . import anchor_state, equivalent_commits, patch_id
 from .patch_id_cache import PatchIds, marks_of
 from .reachability import Reachability
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Marks = list[tuple[str, bytes]]  # commits, and lines of marks about them
+Marks = list[tuple[str, bytes]]  # commits, and lines of marks about them
 
 PUBLISH = 5.0  # seconds a sync spends on marks; the next one goes on
 
 
 def publish(store: Store) -> int:
     """Writes the marks that other clones lack, for `sync` to take along; returns how many."""
-    return write_found(store) + sum(
-        _append(store, scope, missing(store, scope))
-        for scope, notes in store.sources
-        if notes.tip()
-    )
+    scopes = [scope for scope, notes in store.sources if notes.tip()]
+    return write_found(store) + sum(_append(store, s, missing(store, s)) for s in scopes)
 
 
 def write_found(store: Store) -> int:
-    """Writes the marks by which this clone saw that a commit was merged, before it forgets the
-    branch; returns how many.
-    """
+    """Writes the marks by which this clone saw that commits were merged; returns how many."""
 
     def read(cache: Cache) -> dict[str, Marks]:
         seen = equivalent_commits.unstated(cache)
@@ -62,19 +55,16 @@ def _append(store: Store, scope: str, marks: Marks) -> int:
 
 
 def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
-    """The marks that no record states yet, about commits beside the main lines and the branches
-    they are on.
+    """The marks that no record states yet, of commits and branches beside the main lines.
 
-    A branch is marked when its tip is on a remote, or was squashed: before that each new commit
-    would change its patch-id.
+    A branch is marked when its tip is on a remote, or was squashed: until then it may grow.
     """
     repo = store.repo
     main = patch_id.main_lines(repo)
     if not main or anchor_state.shallow(repo):
         return []
-    branches = repo.git.text(
-        "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/remotes"
-    ).splitlines()
+    shape = "--format=%(refname) %(objectname)"
+    branches = repo.git.text("for-each-ref", shape, "refs/heads", "refs/remotes").splitlines()
     stamp = sha256(repr((store.notes(scope).tip(), branches)).encode()).hexdigest()
     pushed = {row.partition(" ")[2] for row in branches if row.startswith("refs/remotes/")}
 
@@ -91,35 +81,26 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
         for head in main:  # learns which branches were squashed, of those that are not on a remote
             anchor_state.states(repo, cache, commits, head, seconds, kept=False)
         ids = PatchIds(repo, cache, seconds)
-        found, whole = _missing(
-            store, cache, ids, [c for c in commits if c in reached.beyond], main, pushed
-        )
+        stated = marks_of(cache, commits)
+        commits = [c for c in commits if c in reached.beyond]
+        grown, whole = equivalent_commits.grown_branches(repo, ids, commits, main)
+        # {commit: {branch_patch: base}}
+        lacking: dict[str, dict[str, str]] = {c: {} for c in commits if not stated[c]}
+        for commit, rows in grown.items():
+            said = {combined for _, _, combined in stated[commit]}
+            for tip, base, id in rows:
+                if id not in said and (tip == commit or tip in pushed or ids.holders([id])):
+                    lacking.setdefault(commit, {})[id] = base
+        whole = ids.learn(lacking) and whole
+        own = ids.of_commits(lacking)
         ids.save()
+        found = [
+            (commit, record.dump(record.mark(commit, own.get(commit, ""), base, id)))
+            for commit, bases in lacking.items()
+            for id, base in sorted(bases.items()) or ([("", "")] if commit in own else [])
+        ]
         if whole and not found:
             cache.keep(0.5, lambda db: cache.set_meta("marks:" + scope, stamp))
         return found
 
     return store.with_cache(read)[0]
-
-
-def _missing(
-    store: Store, cache: Cache, ids: PatchIds, commits: list[str], main: list[str], pushed: set[str]
-) -> tuple[Marks, bool]:
-    """(the marks that these commits lack, whether all was looked at)."""
-    stated = marks_of(cache, commits)
-    grown, whole = equivalent_commits.grown_branches(store.repo, ids, commits, main)
-    lacking: dict[str, dict[str, str]] = {
-        c: {} for c in commits if not stated[c]
-    }  # {commit: {branch_patch: base}}
-    for commit, rows in grown.items():
-        said = {combined for _, _, combined in stated[commit]}
-        for tip, base, id in rows:
-            if id not in said and (tip == commit or tip in pushed or ids.holders([id])):
-                lacking.setdefault(commit, {})[id] = base
-    whole = ids.learn(lacking) and whole
-    own = ids.of_commits(lacking)
-    out = []
-    for commit, branches in lacking.items():
-        for id, base in sorted(branches.items()) or ([("", "")] if commit in own else []):
-            out.append((commit, record.dump(record.mark(commit, own.get(commit, ""), base, id))))
-    return out, whole

@@ -22,6 +22,9 @@ from . import anchor_state, patch_id, path_removals, path_state
 
 PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
 _HOPS = 32  # names in a row that are looked for
+_REMOVED = "log -1 --format=%H --diff-filter=D --no-renames"
+_FOLLOW = "log --follow -M --diff-filter=R --name-status --format= -z"
+_RENAMES = "diff-tree --no-commit-id -m -r -M -z --diff-filter=R --name-status"
 
 
 class Names:
@@ -47,9 +50,7 @@ class Names:
 
 
 def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
-    """The names of a path (from the top of the tree, without a slash at its end, "." for all of it)
-    as seen from a commit, "" for none.
-    """
+    """The names of a path (from the top of the tree, "." for it) at a commit, "" for none."""
     found = Names(path)
     if path == ".":
         found.now, found.kind = path, "tree"
@@ -57,13 +58,15 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
     if not revision:
         return found
     end = time.monotonic() + seconds
-    found.kind = kind_of(repo, revision, path)
+    found.kind = _kind_of(repo, revision, path)
     if found.kind:
         found.now = path
     else:
         _onwards(repo, revision, found, end)
     if found.kind == "blob":
-        _back(repo, revision, found, end)
+        out, whole = repo.git.limited(_left(end), *_FOLLOW.split(), revision, "--", spec(found.now))
+        found.former += [old for old, _ in _pairs(out)]
+        found.whole &= whole
     elif found.kind == "tree":
         _of_directory(repo, cache, revision, found, end)
     ends = patch_id.ends(repo)
@@ -72,14 +75,14 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         found.whole &= not any(repo.git.entries([(commit, oldest) for commit in sorted(ends)]))
     if not found.whole:
         found.late = time.monotonic() >= end
-        if not found.late and (patch_id.partial(repo) or ends):
-            found.cut = anchor_state.PARTIAL if patch_id.partial(repo) else anchor_state.SHALLOW
+        if not found.late and (repo.git.promised or ends):
+            found.cut = anchor_state.PARTIAL if repo.git.promised else anchor_state.SHALLOW
     names = dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
     found.former = [name for name in names if name not in (path, found.now)]
     return found
 
 
-def kind_of(repo: Repo, revision: str, path: str) -> str:
+def _kind_of(repo: Repo, revision: str, path: str) -> str:
     """What lies under a name at a commit: blob, tree or "" (nothing, or a submodule)."""
     out, _ = repo.git.limited(None, "ls-tree", "-z", "--full-tree", revision, "--", spec(path))
     kind = out.split(b" ", 2)[1].decode() if out else ""
@@ -90,58 +93,27 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
     """Where a path went that is not there any more."""
     name, seen = found.asked, {found.asked}
     for _ in range(_HOPS):
-        removed, whole = repo.git.limited(
-            _left(end),
-            "log",
-            "-1",
-            "--format=%H",
-            "--diff-filter=D",
-            "--no-renames",
-            revision,
-            "--",
-            spec(name),
-        )
+        asked = (*_REMOVED.split(), revision, "--", spec(name))
+        removed, whole = repo.git.limited(_left(end), *asked)
         commit = removed.decode().strip()
-        found.whole = found.whole and whole
+        found.whole &= whole
         if not commit:
             return
         went, whole = renamed(repo, commit, [name], _left(end))
-        found.whole = found.whole and whole
-        new = went.get(name, "")
-        if not new or new in seen:
+        found.whole &= whole
+        name = went.get(name, "")
+        if not name or name in seen:
             return
-        seen.add(new)
-        found.former.append(new)
-        name = new
-        found.kind = kind_of(repo, revision, name)
+        seen.add(name)
+        found.former.append(name)
+        found.kind = _kind_of(repo, revision, name)
         if found.kind:
             found.now = name
             return
 
 
-def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
-    """The names that a file had before."""
-    out, whole = repo.git.limited(
-        _left(end),
-        "log",
-        "--follow",
-        "-M",
-        "--diff-filter=R",
-        "--name-status",
-        "--format=",
-        "-z",
-        revision,
-        "--",
-        spec(found.now),
-    )
-    found.former += [old for old, _ in _pairs(out)]
-    found.whole = found.whole and whole
-
-
 def _of_directory(repo: Repo, cache: Cache, revision: str, found: Names, end: float) -> None:
-    """The names that memories have for a directory; where the worker has looked at the revision,
-    `_kept` has them.
-    """
+    """Adds the names that memories have for a directory, where `_kept` does not know them."""
     if anchor_state_store.slot_of(cache, revision) is not None:
         return
     sql = "SELECT anchor, name || '/', blob, lines FROM noted_path WHERE slashes > 0"
@@ -155,55 +127,31 @@ def _of_directory(repo: Repo, cache: Cache, revision: str, found: Names, end: fl
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:
-    """Names that memories have for what is called so now, of the HEADs that the worker has looked
-    at; directories too.
-    """
-    sql = (
+    """Names that memories have for what is called so at a HEAD that the worker has looked at."""
+    label = record.clean(name)
+    rows = cache.db.execute(
         "SELECT DISTINCT p.name FROM head h JOIN path_state s USING(slot) JOIN noted_path p"
-        " USING(number) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
+        " USING(number) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1",
+        (revision, label, label + "/"),
     )
-    return [
-        old
-        for (old,) in cache.db.execute(
-            sql, (revision, record.clean(name), record.clean(name) + "/")
-        )
-    ]
+    return [old for (old,) in rows]
 
 
 def renamed(
     repo: Repo, commit: str, names: Iterable[str], seconds: float
 ) -> tuple[dict[str, str], bool]:
-    """({name: what a commit renamed it to, itself or with its directory}, whether git came to an
-    end).
-    """
-    out, whole = repo.git.limited(
-        seconds,
-        "diff-tree",
-        "--no-commit-id",
-        "-m",
-        "-r",
-        "-M",
-        "-z",
-        "--diff-filter=R",
-        "--name-status",
-        commit,
-    )
+    """({name: what a commit renamed it to, itself or with its directory}, whether git ended)."""
+    out, whole = repo.git.limited(seconds, *_RENAMES.split(), commit)
     pairs = dict(_pairs(out))
-    return {
-        name: new
-        for name in names
-        if (new := pairs.get(name) or path_removals.directory(pairs, name))
-    }, whole
+    went = {name: pairs.get(name) or path_removals.directory(pairs, name) for name in names}
+    return {name: new for name, new in went.items() if new}, whole
 
 
 def _pairs(out: bytes) -> list[tuple[str, str]]:
     """[(old name, new name)] of `--name-status -z` with renames alone."""
     words = [word.decode("utf-8", "surrogateescape") for word in out.split(b"\0")]
-    return [
-        (words[i + 1], words[i + 2])
-        for i in range(0, len(words) - 2, 3)
-        if words[i].startswith("R")
-    ]
+    triples = zip(words[::3], words[1::3], words[2::3], strict=False)
+    return [(old, new) for status, old, new in triples if status.startswith("R")]
 
 
 def spec(path: str) -> str:

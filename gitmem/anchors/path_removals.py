@@ -11,25 +11,22 @@ at most `seconds`; the next call goes on where time ran out (`Incomplete`).
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..engine.cache import Cache
 from ..git.repository import Repo
 from .reachability import set_bits
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    Key = tuple[str, str]  # a commit, and a path as it was called there
-    Edge = tuple[Key, int, str]  # a key, the place of a commit, and its name from there on
+Key = tuple[str, str]  # a commit, and a path as it was called there
+Edge = tuple[Key, int, str]  # a key, the place of a commit, and its name from there on
 
 UNREADABLE = "git cannot read a part of the history"
 # Rename detection compares each removed file with each added one. With more than so many on both
 # sides only files with the same content are found: a mass rename must not take minutes.
 _RENAME_LIMIT = 400
+_DIFF_TREE = f"diff-tree --stdin -r -t -m -M -l{_RENAME_LIMIT} --diff-filter=DR --name-status -z"
 _FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
 _QUICK = 0.2  # seconds of a process below which the next one gets twice as many
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -45,28 +42,29 @@ class Incomplete(Exception):
 
 
 class Removals:
-    """The history of a revision, and what its commits removed. Commits are named by their places:
-    parents before children.
-    """
+    """A history, and what its commits removed. They are named by places: parents come first."""
 
     def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
         """Raises Incomplete."""
         self.repo = repo
         self.cache = cache
         self.end = time.monotonic() + seconds
-        out, whole = repo.git.limited(
-            max(seconds, 0.05), "rev-list", "--topo-order", "--reverse", "--parents", revision, "--"
-        )
-        if not whole:
-            raise Incomplete("" if time.monotonic() >= self.end else UNREADABLE)
-        rows = [row.split() for row in out.decode().splitlines()]
+        walk = ("rev-list", "--topo-order", "--reverse", "--parents", revision, "--")
+        rows = [row.split() for row in self._asked(*walk).decode().splitlines()]
         self.commits = [row[0] for row in rows]
         self.place = {commit: i for i, commit in enumerate(self.commits)}
         self._parents = [[self.place[p] for p in row[1:] if p in self.place] for row in rows]
         self._merges = {i for i, row in enumerate(rows) if len(row) > 2}
         self._unsaved: dict[tuple[str, str], str] = {}
         self._renames: dict[str, dict[str, str]] = {}
-        self._ends: dict[Key, list[str]] = {}
+        self._ends: dict[Key, set[str]] = {}
+
+    def _asked(self, *words: str, stdin: bytes = b"") -> bytes:
+        left = max(self.end - time.monotonic(), 0.05)
+        out, whole = self.repo.git.limited(left, *words, stdin=stdin)
+        if not whole:
+            raise Incomplete("" if time.monotonic() >= self.end else UNREADABLE)
+        return out
 
     def follow(self, wanted: Iterable[Key]) -> dict[Key, list[str]]:
         """{(commit of this history, path that it has): the names of that path at the revision}: its
@@ -74,19 +72,20 @@ class Removals:
 
         Raises Incomplete.
         """
-        self._ends = {key: [] for key in wanted}
+        self._ends = {key: set() for key in wanted}
         start = [(key, self.place[key[0]], key[1]) for key in self._ends]
         if start:
             self._learn(self.commits[min(at for _, at, _ in start) + 1 :])
             by_merges = self._run(start, merges=False)
             lost = [edge for edge in by_merges if not self._ends[edge[0]]]
             self._run(self._renamed(lost), merges=True)
-        return {key: _own_first(key[1], found) for key, found in self._ends.items()}
+        return {
+            key: sorted(names, key=lambda name: (name != key[1], name))
+            for key, names in self._ends.items()
+        }
 
     def _run(self, edges: list[Edge], merges: bool) -> list[Edge]:
-        """Follows names until they end; returns those that merges removed, which are followed
-        beyond only with `merges`.
-        """
+        """Follows names until they end; returns those that merges removed, unless `merges`."""
         seen: set[Edge] = set()
         left: list[Edge] = []
         for _ in range(_HOPS):
@@ -113,54 +112,40 @@ class Removals:
             key, at, name = edge
             places = [place for place in removals.get(name, ()) if place > at]
             if not places:
-                self._ends[key].append(name)
+                self._ends[key].add(name)
                 continue
             bit = 1 << len(mortal)
             mortal.append(edge)
             begin[at] = begin.get(at, 0) | bit
             for place in places:
                 kill[place] = kill.get(place, 0) | bit
-        if not mortal:
-            return []
-        first = min(begin)
         lives = [0] * len(self.commits)
         removed: list[Edge] = []
-        for at in range(first, len(lives)):
+        for at in range(min(begin, default=len(lives)), len(lives)):
             mask = 0
             for parent in self._parents[at]:
                 mask |= lives[parent]
-            if mask and at in kill:
-                removed += [(mortal[i][0], at, mortal[i][2]) for i in set_bits(mask & kill[at])]
-                mask &= ~kill[at]
-            lives[at] = mask | begin.get(at, 0)
+            for i in set_bits(mask & kill.get(at, 0)):
+                removed.append((mortal[i][0], at, mortal[i][2]))
+            lives[at] = mask & ~kill.get(at, 0) | begin.get(at, 0)
         for i in set_bits(lives[-1]):
-            self._ends[mortal[i][0]].append(mortal[i][2])
+            self._ends[mortal[i][0]].add(mortal[i][2])
         return removed
 
     def _removals(self, names: set[str]) -> dict[str, list[int]]:
         """{name: places of the commits of this history that removed it}."""
-        found = {
-            (path, commit.hex())
-            for path, commit in self.cache.db.execute(
-                "SELECT path, commit_id FROM path_removal WHERE path IN"
-                " (SELECT value FROM json_each(?))",
-                (json.dumps(sorted(names)),),
-            )
-        }
-        found |= {key for key in self._unsaved if key[0] in names}
+        sql = "SELECT path, lower(hex(commit_id)) FROM path_removal WHERE path IN {}"
+        found = set(self.cache.among(sql, names))
         out: dict[str, list[int]] = {}
-        for path, commit in found:
+        for path, commit in found.union(key for key in self._unsaved if key[0] in names):
             if commit in self.place:
                 out.setdefault(path, []).append(self.place[commit])
         return out
 
-    def _renamed(self, removed: Sequence[Edge]) -> list[Edge]:
+    def _renamed(self, removed: Iterable[Edge]) -> list[Edge]:
         """The names that paths got from the commits that removed them."""
-        out = []
-        for key, at, name in removed:
-            if now := self._target(self.commits[at], name):
-                out.append((key, at, now))
-        return out
+        targets = [(key, at, self._target(self.commits[at], name)) for key, at, name in removed]
+        return [edge for edge in targets if edge[2]]
 
     def _target(self, commit: str, path: str) -> str:
         """What a commit renamed a path to, "" for nothing."""
@@ -174,8 +159,11 @@ class Removals:
         return renames.get(path) or directory(renames, path)
 
     def _learn(self, commits: Sequence[str]) -> None:
-        """Asks git about the commits that it was not asked about yet, the newest first."""
-        known = {c.hex() for (c,) in self.cache.db.execute(_LOOKED_AT)}
+        """Asks git about the commits that it was not asked about yet, the newest first. A row with
+        an empty path says that a commit was looked at.
+        """
+        sql = "SELECT lower(hex(commit_id)) FROM path_removal WHERE path = ''"
+        known = {commit for (commit,) in self.cache.db.execute(sql)}
         known |= {commit for path, commit in self._unsaved if not path}
         missing = [c for c in reversed(commits) if c not in known]
         at, size = 0, _FIRST
@@ -183,12 +171,10 @@ class Removals:
             while at < len(missing):
                 part = missing[at : at + size]
                 begun = time.monotonic()
-                stdin = "".join(f"{c}\n" for c in part).encode()
                 if begun >= self.end:
                     raise Incomplete
-                out, whole = self.repo.git.limited(self.end - begun, *_DIFF_TREE, stdin=stdin)
-                if not whole:
-                    raise Incomplete("" if time.monotonic() >= self.end else UNREADABLE)
+                stdin = "".join(f"{c}\n" for c in part).encode()
+                out = self._asked(*_DIFF_TREE.split(), stdin=stdin)
                 self._unsaved.update(_parse(out, set(part)))
                 self._unsaved.update({("", c): "" for c in part})
                 at += len(part)
@@ -206,25 +192,6 @@ class Removals:
 
         if rows and self.cache.keep(_PATIENCE, write):
             self._unsaved.clear()
-
-
-def _own_first(own: str, names: Iterable[str]) -> list[str]:
-    return sorted(set(names), key=lambda name: (name != own, name))
-
-
-_LOOKED_AT = "SELECT commit_id FROM path_removal WHERE path = ''"
-_DIFF_TREE = (
-    "diff-tree",
-    "--stdin",
-    "-r",
-    "-t",
-    "-m",
-    "-M",
-    f"-l{_RENAME_LIMIT}",
-    "--diff-filter=DR",
-    "--name-status",
-    "-z",
-)
 
 
 def _parse(out: bytes, commits: set[str]) -> dict[tuple[str, str], str]:
@@ -261,17 +228,11 @@ def later_names(cache: Cache, path: str) -> set[str]:
 
 
 def directory(renames: dict[str, str], path: str) -> str:
-    """Where a directory went: to the place of more than half of its files that were renamed; ""
-    where there is none.
-    """
+    """Where more than half of the renamed files of a directory went; "" where there is none."""
     votes: dict[str, int] = {}
-    inside = path + "/"
-    total = 0
-    for old, new in renames.items():
-        if old.startswith(inside):
-            total += 1
-            rest = old[len(path) :]
-            if new.endswith(rest) and len(new) > len(rest):
-                votes[new[: -len(rest)]] = votes.get(new[: -len(rest)], 0) + 1
-    best = min(votes, key=lambda p: (-votes[p], p), default="")
-    return best if best and votes[best] * 2 > total else ""
+    inside = [(old[len(path) :], new) for old, new in renames.items() if old.startswith(path + "/")]
+    for rest, new in inside:
+        if new.endswith(rest) and len(new) > len(rest):
+            place = new[: -len(rest)]
+            votes[place] = votes.get(place, 0) + 1
+    return next((place for place, count in votes.items() if count * 2 > len(inside)), "")

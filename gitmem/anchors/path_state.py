@@ -2,19 +2,19 @@
 
 A path is same, changed, renamed, gone or unknown; `now` is its name there where that is another
 one. Every caller asks `states`; nobody else works it out. The object under the old name decides
-first: the same one is `same`. Otherwise the path is followed from the commit it was noted at
-(`path_removals`), and one that leads nowhere is looked for by its very content.
+first. Otherwise the path is followed from the commit it was noted at (`path_removals`), and one
+that leads nowhere is looked for by its very content.
 
-Promise: git decides (blob ids, rename detection), in a bounded number of processes and seconds
-however many paths are asked about. Lines of a file are the same while what they say is still
-somewhere in it (`lineanchor`). What cannot be known (no content was recorded, a shallow or partial
-clone, no time to look) is `unknown`, with the reason, never guessed.
+Promise: git decides, in a bounded number of processes and seconds however many paths are asked
+about. Lines of a file are the same while what they say is still somewhere in it (`lineanchor`).
+What cannot be known is `unknown`, with the reason, never guessed.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..core import lineanchor
 from ..core.errors import GitFailed
@@ -35,14 +35,10 @@ from ..engine.path_state_store import STALE as STALE
 from ..engine.path_state_store import PathState as PathState
 from ..engine.path_state_store import why_nothing
 from ..git.repository import Repo
-from . import anchor_state, patch_id, path_removals
+from . import anchor_state, path_removals
 from .anchor_state import AnchorState
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    Noted = tuple[str, str, str, str]  # commit, path, blob and lines as a memory noted them
+Noted = tuple[str, str, str, str]  # commit, path, blob and lines as a memory noted them
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
 ODD_NOW = "its name there is not UTF-8, so no memory can hold it"
@@ -61,7 +57,7 @@ def states(
     revision: str,
     seconds: float = ON_THE_SPOT,
     anchors: Mapping[str, AnchorState] | None = None,
-    found: Finder | None = None,
+    finder: Finder | None = None,
 ) -> list[PathState]:
     """The state of each (anchor, path, blob, lines) at the commit `revision` ("" while there is
     none), in their order.
@@ -69,7 +65,7 @@ def states(
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id then, "" where it
     was not there; `lines`: "" for all of it, else as `memory_rows.places` gives them. `seconds`:
     how long git may search the history; `anchors`: states of the anchors, where they are known;
-    `found`: a finder of lines that may know some already.
+    `finder`: one of lines that may know some already.
     """
     if not revision:
         return [PathState(UNKNOWN, reason=UNBORN)] * len(noted)
@@ -87,8 +83,8 @@ def states(
             other.append(item)
     if other:
         names = _Names(repo, cache, tree, other, seconds, anchors)
-        found = found or Finder(repo)
-        out.update((item, _state(item, tree, names, found)) for item in other)
+        finder = finder or Finder(repo)
+        out.update((item, _state(item, tree, names, finder)) for item in other)
     return [out[item] for item in noted]
 
 
@@ -148,7 +144,7 @@ class Tree:
 
     def ask(self, paths: Iterable[str]) -> None:
         """Looks these names up, all in one go."""
-        names = [n for n in dict.fromkeys(bare(p) for p in paths) if n not in self._ids]
+        names = [n for n in dict.fromkeys(map(bare, paths)) if n not in self._ids]
         if len(names) > _MANY:
             self._load()
         names = [n for n in names if n not in self._ids]
@@ -171,23 +167,22 @@ class Tree:
         return {id: found.get(id, []) for id in ids}
 
     def _load(self) -> dict[str, list[str]]:
-        if self._all is None:
-            self._all = {}
-            out, whole = self.repo.git.limited(
-                None, "ls-tree", "-r", "-t", "-z", "--full-tree", self.revision
+        if self._all is not None:
+            return self._all
+        self._all = {}
+        words = ("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision)
+        out, whole = self.repo.git.limited(None, *words)
+        if not whole and not self.repo.git.promised:
+            raise GitFailed(
+                f"git cannot list the files of {self.revision[:12]}",
+                hint="`git fsck` shows whether the repository is damaged",
             )
-            if not whole and not patch_id.partial(self.repo):
-                raise GitFailed(
-                    f"git cannot list the files of {self.revision[:12]}",
-                    hint="`git fsck` shows whether the repository is damaged",
-                )
-            for row in out[: out.rfind(b"\0") + 1].split(b"\0"):
-                if row:
-                    head, _, path = row.partition(b"\t")
-                    id, name = head.rpartition(b" ")[2].decode(), path_removals.text(path)
-                    if ODD not in name or name.encode() == path:
-                        self._ids[name] = id
-                    self._all.setdefault(id, []).append(name)
+        for row in out[: out.rfind(b"\0") + 1].split(b"\0")[:-1]:
+            head, _, path = row.partition(b"\t")
+            id, name = head.rpartition(b" ")[2].decode(), path_removals.text(path)
+            if ODD not in name or name.encode() == path:
+                self._ids[name] = id
+            self._all.setdefault(id, []).append(name)
         return self._all
 
 
@@ -207,40 +202,32 @@ class _Names:
     ) -> None:
         self.repo = repo
         self.tree = tree
-        self.partial = patch_id.partial(repo)
+        self.partial = repo.git.promised
         self.now = {item: bare(item[1]) for item in noted if tree.id(item[1])}
         self.why: dict[Noted, str] = {}
-        self._bases: dict[Noted, str] = {}
-        if self.partial:
-            self.why.update(dict.fromkeys(noted, anchor_state.PARTIAL))
+        self._bases: dict[Noted, str] = {}  # from which commits of the history paths are followed
+        if self.partial or anchor_state.shallow(repo):
+            why = anchor_state.PARTIAL if self.partial else anchor_state.SHALLOW
+            self.why.update(dict.fromkeys(noted, why))
             return
         end = time.monotonic() + seconds
         if anchors is None:
             asked = {item[0] for item in noted if item[0]}
             anchors = anchor_state.states(repo, cache, asked, tree.revision, seconds)
         for item in noted:
-            self._begin(item, anchors)
-        if anchor_state.shallow(repo):
-            return
-        self._follow(cache, end - time.monotonic())
+            anchor = anchors.get(item[0])
+            if anchor and anchor.state in (anchor_state.REACHABLE, anchor_state.SQUASHED):
+                self._bases[item] = anchor.into or anchor.commit
+            elif anchor:
+                self.why[item] = anchor.reason if anchor.state == UNKNOWN else BESIDE
+            else:
+                self.why[item] = anchor_state.NOWHERE
+        if self._bases:
+            self._follow(cache, end - time.monotonic())
         self._by_content([item for item in noted if item not in self.now])
-
-    def _begin(self, item: Noted, anchors: Mapping[str, AnchorState]) -> None:
-        """Finds the commit of the revision's history from which a path is followed."""
-        anchor = anchors.get(item[0])
-        if anchor and anchor.state in (anchor_state.REACHABLE, anchor_state.SQUASHED):
-            self._bases[item] = anchor.into or anchor.commit
-        elif not anchor:
-            self.why[item] = anchor_state.NOWHERE
-        else:
-            self.why[item] = anchor.reason if anchor.state == UNKNOWN else BESIDE
-        if anchor_state.shallow(self.repo):
-            self.why[item] = anchor_state.SHALLOW
 
     def _follow(self, cache: Cache, seconds: float) -> None:
         keys = {item: (base, bare(item[1])) for item, base in self._bases.items()}
-        if not keys:
-            return
         try:
             removals = path_removals.Removals(self.repo, cache, self.tree.revision, seconds)
             found = removals.follow(keys.values())
@@ -258,9 +245,7 @@ class _Names:
                 self.why[item] = ODD_NOW if odd else BESIDE
 
     def _by_content(self, lost: Sequence[Noted]) -> None:
-        """Finds those whose very content is under a name that they did not have where they were
-        noted.
-        """
+        """Finds those whose very content has a name that it did not have at their commit."""
         whys = ("", BESIDE, anchor_state.NOWHERE)  # else nobody knows which names it had there
         lost = [i for i in lost if i[2] not in _EMPTY and self.why.get(i, "") in whys]
         named = self.tree.named({item[2] for item in lost}) if lost else {}
@@ -273,8 +258,7 @@ class _Names:
                 found.setdefault(item, []).append(name)
         for item, names in found.items():
             own = os.path.basename(bare(item[1]))
-            moved = sorted(name for name in names if os.path.basename(name) == own)
-            self.now[item] = moved[0] if moved else min(names)
+            self.now[item] = min(names, key=lambda name: (os.path.basename(name) != own, name))
 
 
 class Finder:
@@ -292,28 +276,26 @@ class Finder:
         self._layouts: dict[str, lineanchor.Layout | None] = {}
 
     def state(self, item: Noted, id: str, new: str) -> PathState:
-        """The state of lines of a file whose content is another one now. `id`: of the file there;
-        `new`: its name, where that changed.
-        """
+        """The state of lines whose file is the blob `id` now, with the name `new` if changed."""
         self.blobs[item] = id
         if item in self.known and self.known[item][:2] == (new, id):
             return self.known[item][2]
         lines, _, content = item[3].partition("@")
+        found = None
         try:
             old, now = self._layout(item[2]), self._layout(id)
-            if now is None or (old is None and not content):
-                return PathState(CHANGED, new)
-            found = lineanchor.find(now, lines, content, old)
+            if now is not None and (old is not None or content):
+                found = lineanchor.find(now, lines, content, old)
         except KeyError:  # it is no blob
-            return PathState(CHANGED, new)
+            pass
         except lineanchor.TooLong:
             return PathState(UNKNOWN, reason=LONG)
         if found is None:
             return PathState(CHANGED, new)
-        where = f"{found[0]}-{found[1]}" if found[0] != found[1] else str(found[0])
-        return PathState(
-            RENAMED if new else SAME, new, lines="" if found == lineanchor.parse(lines) else where
-        )
+        first, last = found
+        where = f"{first}-{last}" if first != last else str(first)
+        moved = found != lineanchor.parse(lines)
+        return PathState(RENAMED if new else SAME, new, lines=where if moved else "")
 
     def _layout(self, id: str) -> lineanchor.Layout | None:
         """The text of a blob, None where it is not here; raises KeyError where that is no blob."""

@@ -7,18 +7,14 @@ and lines are sought again only where their file has another content than at the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..engine import path_state_store
 from ..engine.cache import Cache
 from ..engine.path_state_store import PathState
 from ..git.repository import Repo
 from . import path_state
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..engine.path_state_store import Kept
-    from .anchor_state import AnchorState
+from .anchor_state import AnchorState
 
 
 def rows(
@@ -28,10 +24,8 @@ def rows(
     slot: int,
     anchors: Mapping[str, AnchorState],
     seconds: float,
-) -> dict[int, Kept]:
-    """{number of a noted path: its row for `head`}. `slot`: where the rows of an earlier look are;
-    `anchors`: the states of all anchors at `head`.
-    """
+) -> dict[int, path_state_store.Kept]:
+    """{number of a noted path: its row for `head`}. `slot`: that of an earlier look."""
     noted = {
         number: (anchor, name + "/" * slashes, blob, lines)
         for number, anchor, name, slashes, blob, lines in cache.db.execute(

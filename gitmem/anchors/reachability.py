@@ -5,11 +5,9 @@ Promise: git decides, in one walk however many commits are asked about.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable
 
-    from ..git.gitcmd import Git
+from ..git.gitcmd import Git
 
 
 class Reachability:
@@ -22,43 +20,35 @@ class Reachability:
         self.beyond: dict[str, list[str]] = {}
         self._forks: dict[str, frozenset[str]] = {}
         if len(self.here) > len(set(heads)):
-            stdin = "".join(
-                [*(f"{c}\n" for c in sorted(self.here)), *(f"^{head}\n" for head in heads)]
-            )
-            walk = git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin.encode())
-            for row in walk.decode().splitlines():
-                commit, *parents = row.split()
-                self.beyond[commit] = parents
+            asked = [*sorted(self.here), *(f"^{head}" for head in heads)]
+            stdin = "".join(f"{row}\n" for row in asked).encode()
+            walk = git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin)
+            rows = [row.split() for row in walk.decode().splitlines()]
+            self.beyond = {commit: parents for commit, *parents in rows}
 
     def contains(self, commit: str) -> bool:
         """Whether a revision contains a commit; False also for one that is not here."""
         return commit in self.here and commit not in self.beyond
 
     def forks(self, commit: str) -> frozenset[str]:
-        """Where the history of a commit beyond the revisions meets theirs; empty where it never
-        does.
-        """
+        """Where the history of a commit beyond leaves that of the revisions; empty for nowhere."""
         if not self._forks:
             for child in reversed(self.beyond):
-                self._forks[child] = frozenset[str]().union(
-                    *(self._forks.get(p, (p,)) for p in self.beyond[child])
-                )
+                met = (self._forks.get(p, (p,)) for p in self.beyond[child])
+                self._forks[child] = frozenset[str]().union(*met)
         return self._forks.get(commit, frozenset())
 
     def containing(self, tips: list[str], commits: Iterable[str]) -> dict[str, list[str]]:
         """{commit: those of `tips` that contain it}, in their order, of commits beyond."""
         masks = dict.fromkeys(self.beyond, 0)
-        bits = {tip: 1 << i for i, tip in enumerate(tips)}
+        for i, tip in enumerate(tips):
+            if tip in masks:
+                masks[tip] |= 1 << i
         for commit, parents in self.beyond.items():
-            masks[commit] |= bits.get(commit, 0)
             for parent in parents:
                 if parent in masks:
                     masks[parent] |= masks[commit]
-        return {
-            commit: [tips[i] for i in set_bits(masks[commit])]
-            for commit in commits
-            if commit in masks
-        }
+        return {c: [tips[i] for i in set_bits(masks[c])] for c in commits if c in masks}
 
 
 def present(git: Git, names: Iterable[str]) -> set[str]:
@@ -72,9 +62,10 @@ def unreferenced(git: Git, commits: Collection[str], without: Iterable[str] = ()
     """Those of the commits that no branch, tag, remote branch or commit of `without` contains."""
     if not commits:
         return set()
-    stdin = "".join([*(f"{c}\n" for c in sorted(commits)), *(f"^{c}\n" for c in without)]).encode()
-    refs = ("--branches", "--tags", "--remotes")
-    found = git.run("rev-list", "--stdin", "--not", *refs, stdin=stdin).decode().split()
+    asked = [*sorted(commits), *(f"^{c}" for c in without)]
+    stdin = "".join(f"{row}\n" for row in asked).encode()
+    refs = ("--not", "--branches", "--tags", "--remotes")
+    found = git.run("rev-list", "--stdin", *refs, stdin=stdin).decode().split()
     return set(found).intersection(commits)
 
 

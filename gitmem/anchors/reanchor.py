@@ -7,6 +7,8 @@ of which; lost anchors are listed, with commits that carry the same change as an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..core import record
 from ..core.errors import MemError
 from ..engine.cache import Cache
@@ -15,10 +17,6 @@ from ..store import Store
 from . import anchor_state, patch_id
 from .patch_id_cache import PatchIds, marks_of
 from .reachability import present, unreferenced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 OFFER = 2.0  # seconds doctor looks for commits with the same change
 _OFFERED = 2_000  # commits of other branches looked at for an offer
@@ -39,26 +37,13 @@ class Moved:
         self.refused: list[tuple[str, str]] = []
 
 
-class _Movable:
-    """A commit that a memory is about or moved to: the scopes and number of its memories, and the
-    commits it moved to.
-    """
-
-    def __init__(self) -> None:
-        self.scopes = 0
-        self.memories = 0
-        self.moved_to: set[str] = set()
-
-
 def commit_of(store: Store, name: str) -> str:
     """The commit with memories that `name` means: an id or its unique begin, also of a commit that
     is gone, or a revision. Raises MemError.
     """
     word = name.strip().lower()
     known = store.with_cache(_movable)[0]
-    if word in known:
-        return word
-    found = store.repo.commit(name)
+    found = word if word in known else store.repo.commit(name)
     if found in known:
         return str(found)
     candidates = sorted(c for c in known if len(word) >= 4 and c.startswith(word))
@@ -87,18 +72,20 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
     asked = {old: new for old, new in asked.items() if new.strip("0")}
     revisions = [f"{new}^{{commit}}" for new in asked.values()]
     ids = store.repo.git.ids(revisions) if revisions else []
+    moved = set(store.with_cache(lambda cache: anchor_state.steps(cache, asked))[0])
     lines: dict[str, list[tuple[str, bytes]]] = {scope: [] for scope, _ in store.sources}
     for (old, new), id in zip(asked.items(), ids, strict=True):
         if not id:
             out.refused.append((new, old))
-        elif id in known[old].moved_to:
+        elif (old, id) in moved:
             out.known += 1
         else:
+            scopes, memories = known[old]
             line = record.dump(record.move(old, id, author=store.author))
             for scope, batch in lines.items():
-                if known[old].scopes & SCOPE_BITS[scope]:
+                if scopes & SCOPE_BITS[scope]:
                     batch.append((id, line))
-            out.moved.append((old, id, known[old].memories))
+            out.moved.append((old, id, memories))
     for scope, batch in lines.items():
         if batch:
             plural = "s" * (len(batch) != 1)
@@ -108,21 +95,18 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
     return out
 
 
-def _movable(cache: Cache) -> dict[str, _Movable]:
-    """Every commit that a memory is about or moved to."""
+def _movable(cache: Cache) -> dict[str, tuple[int, int]]:
+    """{commit that a memory is about or moved to: (scopes, number of its memories)}."""
     rows = cache.db.execute(
         "SELECT anchor, max(scope & 1) | max(scope & 2), count(DISTINCT id) FROM memory WHERE"
         " status < 2 AND anchor <> '' GROUP BY anchor"
     )
     counts = {a: (scopes, n) for a, scopes, n in rows if record.object_id(a)}
-    out: dict[str, _Movable] = {}
+    out: dict[str, tuple[int, int]] = {}
     for anchor, chain in anchor_state.moves(cache, counts).items():
         for commit in chain:
-            item = out.setdefault(commit, _Movable())
-            item.scopes |= counts[anchor][0]
-            item.memories += counts[anchor][1]
-    for old, new in anchor_state.steps(cache, out):
-        out[old].moved_to.add(new)
+            scopes, memories = out.get(commit, (0, 0))
+            out[commit] = scopes | counts[anchor][0], memories + counts[anchor][1]
     return out
 
 
@@ -165,32 +149,28 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
             states = anchor_state.states(repo, cache, left, head, seconds)
             left = {a for a, state in states.items() if _may_be_lost(state)}
         out = [Lost(a, counts[a], a in here) for a in sorted(left, key=lambda a: (-counts[a], a))]
-        _offer(store, cache, out, seconds)
+        if out:
+            _offer(store, cache, out, seconds)
         return out
 
     return store.with_cache(read)[0]
 
 
 def _may_be_lost(state: anchor_state.AnchorState) -> bool:
-    open_ = (anchor_state.UNMERGED, anchor_state.UNKNOWN)
-    return state.state in open_ and state.reason != anchor_state.WAITING
+    beside = state.state in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
+    return beside and state.reason != anchor_state.WAITING
 
 
 def _offer(store: Store, cache: Cache, found: list[Lost], seconds: float) -> None:
     """Adds to each lost anchor the commits that carry its own change and that a ref holds."""
-    if not found:
-        return
     git = store.repo.git
     ids = PatchIds(store.repo, cache, seconds)
     refs = ("--branches", "--remotes", "--not", "HEAD")
     ids.learn(git.text("rev-list", f"--max-count={_OFFERED}", *refs).split())
     ids.learn(lost.commit for lost in found if lost.here)
     stated = marks_of(cache, [lost.commit for lost in found])
-    own = ids.of_commits(lost.commit for lost in found)
-    wanted = {
-        lost.commit: {own.get(lost.commit, ""), *(patch for patch, *_ in stated[lost.commit])}
-        for lost in found
-    }
+    own = ids.of_commits(stated)
+    wanted = {c: {own.get(c, ""), *(patch for patch, *_ in stated[c])} for c in stated}
     holders = ids.holders(set().union(*wanted.values()))
     ids.save()
     here = present(git, {c for commits in holders.values() for c in commits})

@@ -2,19 +2,15 @@
 
 A memory is known from the commit on that it is about, whenever it was written. A record that takes
 a text away counts from a commit on as well: a `create` that supersedes from its own, an `edit` or
-`forget` from the HEAD it was made at (`head`). So a memory whose text was changed, superseded or
-forgotten after a revision has its former text and status there.
+`forget` from the HEAD it was made at (`head`). Before that the former text and status stand.
 
 Promise: a record is left out only where git says that it came later. What git cannot tell (a record
-without `head`, a commit that is not here or was rewritten and is held by nothing any more) counts
-everywhere: the present text is shown. Where memories are left out because nobody can tell (a
-shallow clone), the reason is given. No clock decides. One walk of the history, however many
-memories; two more processes where some record came later.
+without `head`, a commit that is not here, or that nothing holds any more) counts everywhere. Where
+memories are left out because nobody can tell (a shallow clone), the reason is given. No clock
+decides. One walk of the history; two more processes where some record came later.
 """
 
 from __future__ import annotations
-
-import json
 
 from ..core import record
 from ..core.record import Record
@@ -24,10 +20,6 @@ from . import anchor_state
 from .anchor_state import AnchorState
 from .reachability import Reachability, unreferenced
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 INSIDE = (anchor_state.REACHABLE, anchor_state.SQUASHED)
 
 
@@ -36,7 +28,7 @@ class Known:
 
     `states`: of every commit that memories are about; `inside`: those of `anchors` about which
     memories are known there; `later`: {line number: record} of those that take a text away only
-    after it; `unsure`: {commit of which nobody can tell: the reason}.
+    after it.
     """
 
     def __init__(self, head: str, states: dict[str, AnchorState], anchors: set[str]) -> None:
@@ -44,16 +36,9 @@ class Known:
         self.states = states
         self.later: dict[int, Record] = {}
         self.inside = {a for a in anchors if self.holds(a)}
-        self.unsure = {
-            a: states[a].reason
-            for a in anchors
-            if a in states and states[a].state == anchor_state.UNKNOWN
-        }
 
     def holds(self, anchor: str) -> bool:
-        """Whether a memory about this commit is known there; one about no commit (made before the
-        first) always is.
-        """
+        """Whether memories about this commit are known there; those about none always are."""
         if not record.object_id(anchor):
             return True
         return anchor in self.states and self.states[anchor].state in INSIDE
@@ -65,13 +50,12 @@ def known(repo: Repo, cache: Cache, head: str, seconds: float = anchor_state.ON_
     `seconds`: how long squash merges may be sought.
     """
     anchors = {a or "" for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory")}
-    covers = dict(_covers(cache))
-    counts_from = {
-        n: record.object_id(r.data.get("commit" if r.op == "create" else "head"))
-        for n, r in covers.items()
-    }
-    created = {counts_from[n] for n, r in covers.items() if r.op == "create"}
-    made_at = {counts_from[n] for n, r in covers.items() if r.op != "create"} - {"", head}
+    covers = _covers(cache)
+    created: set[str] = set()
+    made_at: set[str] = set()
+    for r, commit in covers.values():
+        (created if r.op == "create" else made_at).add(commit)
+    made_at -= {"", head}
     reached = Reachability(repo.git, [head], made_at)
     after = {c for c in made_at if head in reached.forks(c)}
     beside = {c for c in made_at - after if not reached.contains(c)}
@@ -81,22 +65,22 @@ def known(repo: Repo, cache: Cache, head: str, seconds: float = anchor_state.ON_
     # What nothing holds was amended or rebased away: its place in the history is not known.
     after |= doubtful - unreferenced(repo.git, doubtful, repo.heads())
     found = Known(head, states, anchors)
-    for n, r in covers.items():
-        commit = counts_from[n]
+    for n, (r, commit) in covers.items():
         if commit in after if r.op != "create" else not found.holds(commit):
             found.later[n] = r
     return found
 
 
-def _covers(cache: Cache) -> Iterable[tuple[int, Record]]:
-    """(line number, record) of all that takes versions away."""
-    for n, raw in cache.db.execute(
-        "SELECT n, raw FROM line WHERE n IN (SELECT by FROM cover) ORDER BY n"
-    ):
-        parsed = record.parse(raw)
-        if parsed is None:
+def _covers(cache: Cache) -> dict[int, tuple[Record, str]]:
+    """{line number: (record, commit from which on it counts)} of all that takes versions away."""
+    out = {}
+    sql = "SELECT n, raw FROM line WHERE n IN (SELECT by FROM cover) ORDER BY n"
+    for n, raw in cache.db.execute(sql):
+        r = record.parse(raw)
+        if r is None:
             raise Damaged("a stored record cannot be read")
-        yield n, parsed
+        out[n] = r, record.object_id(r.data.get("commit" if r.op == "create" else "head"))
+    return out
 
 
 def hint(repo: Repo) -> str:
@@ -108,13 +92,11 @@ def hint(repo: Repo) -> str:
 
 def reason_of(cache: Cache, found: Known) -> str:
     """Why some memories are left out although they may belong there; "" where none is."""
+    unknown = {a: s for a, s in found.states.items() if s.state == anchor_state.UNKNOWN}
     # A commit that nobody here has is not in this history, as far as anybody knows.
-    unsure = {a: why for a, why in found.unsure.items() if why != anchor_state.ABSENT}
-    (count,) = cache.db.execute(
-        "SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN"
-        " (SELECT value FROM json_each(?))",
-        (json.dumps(sorted(unsure)),),
-    ).fetchone()
+    unsure = {a: s.reason for a, s in unknown.items() if s.reason != anchor_state.ABSENT}
+    sql = "SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN {}"
+    ((count,),) = cache.among(sql, unsure)
     if not count:
         return ""
     were = "memory was" if count == 1 else "memories were"

@@ -1,10 +1,8 @@
 """Gives superseded memories back to the HEADs at which what took their place does not count.
 
-A record that supersedes counts from a commit on: a `create` from its own, an `edit` that took
-another memory in from the HEAD it was made at (`cover.at`, as in `records_at`). Where all that
-cover the last text of a memory are about commits of a branch that a HEAD has not, not merged or
-gone, the memory counts at that HEAD. What a record does not say counts everywhere, and what git
-cannot tell, too.
+A record that supersedes counts from a commit on (`cover.at`, as in `records_at`). Where all that
+cover the last text of a memory are about commits of a branch that a HEAD has not, the memory counts
+at that HEAD. What a record does not say counts everywhere, and what git cannot tell, too.
 
 Promise: only what git says brings a memory back, and it goes when the branch is merged, as it is,
 rewritten or squashed. Where no record names such a commit it costs one query.
@@ -12,21 +10,18 @@ rewritten or squashed. Where no record names such a commit it costs one query.
 
 from __future__ import annotations
 
-from ..core import fastjson, record
+from collections.abc import Iterable
+
+from ..core import record
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.embed import StaticTable
 from ..engine.update import Update
 from ..git import refs_mtime
 from ..git.repository import Repo
 from . import anchor_state
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..engine.embed import StaticTable
-
-    Pairs = set[tuple[str, int]]  # HEADs and rows of memories
+Pairs = set[tuple[str, int]]  # HEADs and rows of memories
 
 _REFS = "refs:reinstated"  # in the cache's `meta`: `refs_mtime.stamp` when somebody last looked
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -78,9 +73,8 @@ def counts(repo: Repo, cache: Cache, id: str, head: str) -> bool:
     if not head or not cache.db.execute("SELECT 1 FROM cover WHERE at <> '' LIMIT 1").fetchone():
         return False
     rows, _ = _rows(repo, cache, head, anchor_state.ON_THE_SPOT)
-    return any(
-        row in rows for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,))
-    )
+    own = cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,))
+    return any(row in rows for (row,) in own)
 
 
 # A text that is united from several lines comes back where one of them does.
@@ -95,15 +89,15 @@ def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int]
     db = cache.db
     asked = {at for (at,) in db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
     states = anchor_state.states(repo, cache, asked, head, seconds)
-    away = fastjson.dumps(sorted(a for a, s in states.items() if _away(s)))
-    sql = (
+    away = [a for a, s in states.items() if _away(s)]
+    found = cache.among(
         "SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
-        f" CROSS JOIN memory m ON m.row IN ({_OF_LINE}) WHERE c.at <> '' AND c.at IN (SELECT value"
-        " FROM json_each(?1)) AND (m.status = ?2 OR m.row IN (SELECT row FROM reinstated)) AND NOT"
-        " EXISTS (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN (SELECT value"
-        " FROM json_each(?1)))"
+        f" CROSS JOIN memory m ON m.row IN ({_OF_LINE}) WHERE c.at <> '' AND c.at IN {{}}"
+        " AND (m.status = ?2 OR m.row IN (SELECT row FROM reinstated)) AND NOT EXISTS"
+        " (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN {})",
+        away,
+        SUPERSEDED,
     )
-    found = db.execute(sql, (away, SUPERSEDED)).fetchall()
     about = {a for _, a in found if record.object_id(a)}
     own = anchor_state.states(repo, cache, about, head, seconds)
     # A memory that is itself about an unmerged branch was superseded on that branch.
@@ -142,9 +136,7 @@ def _write(
 def _with_status(
     cache: Cache, update: Update, rows: Iterable[int], was: int, status: int
 ) -> dict[int, int]:
-    """{row: its new number}: made anew with another status, so that all that looks at new rows
-    looks at them.
-    """
+    """{row: its new number}: made anew, so that whoever looks at new rows looks at them."""
     out = {}
     for row in sorted(rows):
         sql = "SELECT 1 FROM memory WHERE row = ? AND status = ?"

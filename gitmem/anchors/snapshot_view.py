@@ -2,39 +2,31 @@
 
 The cache is copied into memory, and there the records that came later are taken out of it
 (`records_at`): memories that they changed are folded and indexed again without them, and memories
-that are not known at the revision are hidden. So search, lists, filters and the context of a
-session answer as of then with the code they have.
+that are not known at the revision are hidden. So all readers answer as of then with their own code.
 
-Promise: nothing is written to the file. What it costs grows with what came later, and with the size
-of the cache by the copy alone. Scores are those of a cache that was built from the records of then,
-but for how rare words are: that is counted among all memories of today.
+Promise: nothing is written to the file. The cost grows with what came later; with the size of the
+cache only that of the copy. How rare words are is still counted among all memories of today.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..core.errors import MemError
 from ..engine import cache as cache_file
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
+from ..engine.filters import Filter
 from ..engine.update import Update
 from ..store import Store
 from . import records_at
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..engine.filters import Filter
-
-    Rows = dict[str, list[tuple[int, int, bytes]]]  # {id: (line, status, digest of a united text)}
+Rows = dict[str, list[tuple[int, int, bytes]]]  # {id: (line, status, digest of a united text)}
 
 _HIDDEN = 3  # status of a memory that is not known at the revision: no reader asks for it
 _SLOT = -1  # of the states at the revision: no worktree has this number
-_INSIDE = "(SELECT value FROM json_each(?))"
 
 
 class Snapshot(Cache):
@@ -43,13 +35,13 @@ class Snapshot(Cache):
     `states`: of all anchors; `reason`: why some memories are left out, "" where none is.
     """
 
-    def __init__(self, cache: Cache, known: records_at.Known, reason: str) -> None:
+    def __init__(self, cache: Cache, known: records_at.Known) -> None:
         super().__init__(cache_file.copied_in_memory(cache), "memory", "")
         self.blind = cache.blind
         self.known = known
         self.head = known.head
         self.states = known.states
-        self.reason = reason
+        self.reason = records_at.reason_of(cache, known)
         self._since: dict[str, tuple[str, list[str]]] = {}
 
     def filter(self, wanted: Filter) -> Filter:
@@ -59,9 +51,7 @@ class Snapshot(Cache):
         return narrowed
 
     def tell(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The same objects of memories, each with what became of it since the revision: edited,
-        superseded or forgotten.
-        """
+        """Adds to objects of memories what became of them since the revision."""
         for item in objects:
             since, by = self._since.get(item["id"], ("", []))
             if since and item["status"] == "active":
@@ -71,9 +61,7 @@ class Snapshot(Cache):
         return objects
 
     def serve(self, key: str, value: str) -> None:
-        """Readies it for readers that never ask git: the states of all anchors, and a value of
-        `meta`.
-        """
+        """Readies it for readers that never ask git: states of anchors, and a value of `meta`."""
         self.set_meta(key, value)
         self.db.execute("DELETE FROM head")
         self.db.execute("INSERT INTO head VALUES(?, ?)", (_SLOT, self.head))
@@ -92,20 +80,18 @@ class Snapshot(Cache):
         for table in ("reinstated", "reinstated_head"):
             self.db.execute(f"DELETE FROM {table}")
         anchors = {a for (a,) in self.db.execute("SELECT DISTINCT anchor FROM memory") if a}
-        hidden = json.dumps(sorted(a for a in anchors if not self.known.holds(a)))
-        self.db.execute(
-            f"UPDATE memory SET status = {_HIDDEN} WHERE anchor IN {_INSIDE}", (hidden,)
-        )
+        hidden = [a for a in anchors if not self.known.holds(a)]
+        self.among(f"UPDATE memory SET status = {_HIDDEN} WHERE anchor IN {{}}", hidden)
         self._compare(today, self._rows(changed))
 
     def _changed(self) -> set[str]:
         """The memories that a later record changed, or that are reinstated at a HEAD of today."""
         # Few covers, many lines: in the other order a thousand edits among 100,000 memories take a
         # minute.
-        covered = self.db.execute(
+        covered = self.among(
             "SELECT DISTINCT l.memory FROM cover c CROSS JOIN line l ON l.version = c.version"
-            f" WHERE +c.by IN {_INSIDE}",
-            (json.dumps(sorted(self.known.later)),),
+            " WHERE +c.by IN {}",
+            self.known.later,
         )
         back = "SELECT id FROM memory WHERE row IN (SELECT row FROM reinstated)"
         return {
@@ -119,9 +105,9 @@ class Snapshot(Cache):
         sql = (
             "SELECT m.id, m.line, m.status, coalesce(u.digest, x'') FROM memory m"
             " LEFT JOIN united u ON u.row = m.row"
-            f" WHERE m.id IN {_INSIDE} AND m.status < {_HIDDEN} ORDER BY m.nth"
+            f" WHERE m.id IN {{}} AND m.status < {_HIDDEN} ORDER BY m.nth"
         )
-        for id, *row in self.db.execute(sql, (json.dumps(sorted(ids)),)):
+        for id, *row in self.among(sql, ids):
             out.setdefault(id, []).append(tuple(row))
         return out
 
@@ -132,34 +118,26 @@ class Snapshot(Cache):
             status = min((status for _, status, _ in now), default=ACTIVE)
             if rows == now:
                 continue
+            self._since[id] = "edited", []
             if status == FORGOTTEN:
                 self._since[id] = "forgotten", []
             elif status == SUPERSEDED:
-                lines = json.dumps([line for line, _, _ in rows])
-                shown = {
-                    version.hex()
-                    for (version,) in self.db.execute(
-                        f"SELECT version FROM line WHERE n IN {_INSIDE}", (lines,)
-                    )
-                }
+                lines = [line for line, _, _ in rows]
+                versions = self.among("SELECT version FROM line WHERE n IN {}", lines)
+                shown = {version.hex() for (version,) in versions}
                 later = self.known.later.values()
                 by = {r.id for r in later if r.id != id and shown.intersection(r.after)}
                 self._since[id] = "superseded", sorted(by)
-            else:
-                self._since[id] = "edited", []
 
 
 @contextmanager
-def opened(
-    store: Store, cache: Cache, revision: str, known: records_at.Known | None = None
-) -> Iterator[Snapshot]:
-    """The cache as of a revision, for as long as the block lasts.
-
-    `known`: where the caller has asked already. Raises MemError where there is no such commit.
+def opened(store: Store, cache: Cache, revision: str) -> Iterator[Snapshot]:
+    """The cache as of a revision, for as long as the block lasts. Raises MemError where there is no
+    such commit.
     """
     store.trust.catch_up(cache, store.trust.most)
-    known = known or records_at.known(store.repo, cache, commit_of(store, revision))
-    snapshot = Snapshot(cache, known, records_at.reason_of(cache, known))
+    known = records_at.known(store.repo, cache, commit_of(store, revision))
+    snapshot = Snapshot(cache, known)
     try:
         snapshot.take_out(store)
         yield snapshot

@@ -113,7 +113,7 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     kinds = {line: _kind(line) for line in lines}
     count = Counter(kinds.values())
     records = many(count["record"] + count["forged"], "record")
-    keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
+    keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip))
     yield Finding(OK, f"{scope}: {records} in {many(keys, 'note')}")
     yield from _objects(store, scope, tip, ref)
     if broken := [line for line, kind in kinds.items() if kind == "broken"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 
+from ..core import fastjson
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 else:
     try:
         import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
@@ -92,6 +94,13 @@ class Cache:
                 self.db.execute("VACUUM")
                 self.set_meta("scrub", "")
                 cache_lock.take_log(self.db)
+
+    def among(self, sql: str, values: Iterable[Any], *more: object) -> list[tuple[Any, ...]]:
+        """The rows of a query in which `{}` stands for a list of values, however many; `more`: its
+        other parameters, which follow the list.
+        """
+        sql = sql.replace("{}", "(SELECT value FROM json_each(?1))")
+        return self.db.execute(sql, (fastjson.dumps(sorted(values)), *more)).fetchall()
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

@@ -11,7 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..anchors import anchor_state, patch_id, path_removals, path_state
+from ..anchors import anchor_state, path_removals, path_state
 from ..core import confidence, record
 from ..core.digest import sha256
 from ..engine import memory_rows
@@ -42,7 +42,7 @@ def naming(
     def read(cache: Cache) -> tuple[_Paths, _Paths]:
         repo, head = store.repo, store.repo.head()
         # Without the history a file that says something else may be another one.
-        short = anchor_state.shallow(repo) or patch_id.partial(repo)
+        short = anchor_state.shallow(repo) or repo.git.promised
         about: _Paths = defaultdict(set)
         unsure: _Paths = defaultdict(set)
         sql = (

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from ..git.gitcmd import Git
 
+    Lines = list[tuple[str, bytes]]  # [(key of a note, line)]
+
 _LOOKS = 3  # at a ref that others delete and put back while we look
 COMPLETE = b"Mem-Complete: 1"
+_OBJECTS = "rev-list --objects --no-object-names --ignore-missing --missing=allow-any --stdin"
 MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
 
 
@@ -61,10 +64,8 @@ class History:
         # the tip that a reader here put the ref back to: it was gone, or unreadable
         self.mended = ""
         self._seen: dict[str, Commit] = {}  # by id: one call walks the same commits several times
-        self._compared: tuple[set[tuple[str, str]], list[tuple[str, bytes]]] = (
-            set(),
-            [],
-        )  # the last pairs, and what was gone
+        # the last pairs, and what was gone
+        self._compared: tuple[set[tuple[str, str]], Lines] = (set(), [])
 
     def commit(self, name: str) -> Commit | None:
         """The commit a name stands for, None where there is none (or it is not here)."""
@@ -78,11 +79,9 @@ class History:
         return commit
 
     def tip(self, more: Iterable[str] = ()) -> Commit | None:
-        """The commit the ref points to, None where there is no ref.
-
-        A ref that is gone, or that cannot be read, is put back first (`ref_repair`; `more`: former
-        tips that others remember). Raises GitFailed where that cannot be done: it does not mean
-        "no memories".
+        """The commit the ref points to, None where there is no ref. One that is gone or cannot be
+        read is put back first (`ref_repair`; `more`: former tips that others remember). Raises
+        GitFailed where that cannot be done: it does not mean "no memories".
         """
         name = self.ref + "^{commit}"
         for _ in range(_LOOKS):
@@ -114,9 +113,7 @@ class History:
         return found.id if found else ""
 
     def _exists(self) -> bool:
-        """Whether there is such a ref, found without a git process: most repositories have no
-        private memories, and every search asks.
-        """
+        """Whether there is such a ref, mostly without a git process: every search asks."""
         common = self.git.common_dir
         path = os.path.join(common, self.ref)
         if os.path.isdir(os.path.join(common, "reftable")):
@@ -136,10 +133,14 @@ class History:
         """Whether `other` is an ancestor of `commit`, or the same."""
         if commit.id == other.id or other.id in commit.parents:
             return True
-        return (
-            self.git.run_status("merge-base", "--is-ancestor", other.id, commit.id, ok=(0, 1))[1]
-            == 0
-        )
+        asked = ("merge-base", "--is-ancestor", other.id, commit.id)
+        return self.git.run_status(*asked, ok=(0, 1))[1] == 0
+
+    def all_lost(self, tip: Commit, known: Iterable[str] = (), deep: bool = False) -> Lines:
+        """`lost` of a tip and of the former tips that a blind ref update left behind."""
+        strays = self.strays(tip.id, deep)
+        pairs = [(stray.tree, tip.tree) for stray in strays]
+        return self.lost([tip, *strays], pairs, known, deep)[0]
 
     def lost(
         self,
@@ -147,13 +148,10 @@ class History:
         pairs: Iterable[tuple[str, str]] = (),
         known: Iterable[str] = (),
         deep: bool = False,
-    ) -> tuple[list[tuple[str, bytes]], bool]:
-        """([(key, line)] that a foreign commit in the history of `heads` took out, whether all of
-        that history could be read).
-
-        Walks back through commits without our mark, to commits in `known` or
-        marked ones. `pairs`: (former tree, present tree) that count too. A
-        shallow repository lacks commits to walk to.
+    ) -> tuple[Lines, bool]:
+        """(the lines that a foreign commit in the history of `heads` took out, whether all of that
+        history could be read). Walks back to commits in `known` or with our mark. `pairs`:
+        (former tree, present tree) that count too.
         """
         wanted = set(pairs)
         queue, seen = list(heads), set(known)
@@ -172,11 +170,8 @@ class History:
         if wanted == self._compared[0]:
             return self._compared[1], whole
         try:
-            gone = list(
-                dict.fromkeys(
-                    notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True)
-                )
-            )
+            lines = notetree.lines_gone(self.git, sorted(wanted), strict=True)
+            gone = list(dict.fromkeys(lines))
             self._compared = wanted, gone
             return gone, whole
         except GitFailed:
@@ -185,7 +180,7 @@ class History:
             found: dict[tuple[str, bytes], None] = {}
             for pair in sorted(wanted):
                 with contextlib.suppress(GitFailed):
-                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair], self.hex_len)))
+                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair])))
             return list(found), False
 
     def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
@@ -193,22 +188,9 @@ class History:
         themselves; what commits in `known` lead to is not read.
         """
         stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
-        rows = (
-            self.git.run(
-                "rev-list",
-                "--objects",
-                "--no-object-names",
-                "--ignore-missing",
-                "--missing=allow-any",
-                "--stdin",
-                stdin=stdin,
-                ok=(0, 128),
-            )
-            .decode()
-            .split()
-        )
+        listed = self.git.run(*_OBJECTS.split(), stdin=stdin, ok=(0, 128)).decode().split()
         seen: set[bytes] = set()  # one line stands in every later state of its note
-        for found in self.git.objects.get_many(rows, self.git.largest):
+        for found in self.git.objects.get_many(listed, self.git.largest):
             if found and found[1] == "blob":
                 lines = [line for line in notetree.split_lines(found[2]) if line not in seen]
                 if any(map(doom, lines)):
@@ -228,10 +210,8 @@ class History:
         return none
 
     def strays(self, tip: str, deep: bool = False) -> list[Commit]:
-        """Former tips, by the reflog, that are no ancestors of `tip`.
-
-        A write checks this before it moves the ref, so only entries since our
-        last one here count: usually none, seen from the end of the reflog file.
+        """Former tips, by the reflog, that are no ancestors of `tip`. A write looks before it moves
+        the ref, so only entries since our last one count: usually none.
         """
         logged: list[str] = []
         for entry, ours in self._reflog():
@@ -242,48 +222,27 @@ class History:
         else:
             # The oldest entry also names what the ref held before it, which no entry has as its new
             # value.
-            oldest = (
-                self.git.run(
-                    "rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}", ok=(0, 1, 128)
-                )
-                if logged
-                else b""
-            )
-            logged += oldest.decode().split()
-        former = {
-            *logged,
-            self.backed_up(),
-        }  # others may have moved the ref away from its backup, where no reflog tells
-        former -= {tip, ""}
+            asked = ("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}")
+            if logged:
+                logged += self.git.text(*asked, ok=(0, 1, 128)).split()
+        # Others may have moved the ref away from its backup, where no reflog tells.
+        former = {*logged, self.backed_up()} - {tip, ""}
         if not former:
             return []
-        ids = "\n".join(sorted(former))
-        out = self.git.run(
-            "rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode()
-        )
+        stdin = "".join([*(f"{id}\n" for id in sorted(former)), f"^{tip}\n"]).encode()
+        out = self.git.run("rev-list", "--ignore-missing", "--stdin", stdin=stdin)
         left = former.intersection(out.decode().split())
         return [c for c in map(self.commit, sorted(left)) if c]
 
     def _reflog(self) -> Iterator[tuple[str, bool]]:
-        """(former tip, whether a write here made it), newest first; nothing where no reflog is
-        kept.
-        """
-        text = self.git.run(
-            "log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128)
-        )
-        most = 1
-        while True:
-            rows = [
-                row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row
-            ]
-            for row in rows[most // 64 :]:
-                yield row[0], row[1:] == ["fast-import"] or row[1].startswith(MOVED)
-            if len(rows) < most:
-                return
-            most = max(64, most * 64)
-            text = self.git.run(
-                "log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128)
-            )
+        """(former tip, whether a write here made it), newest first; nothing without a reflog."""
+        try:
+            for row in self.git.stream("log", "-g", "-z", "--format=%H %gs", self.ref, "--"):
+                id, _, why = row.decode("utf-8", "replace").partition(" ")
+                yield id, why == "fast-import" or why.startswith(MOVED)
+        except GitFailed as e:
+            if e.status != 128:  # else there is no such ref
+                raise
 
     def logged(self, commit: str) -> bool:
         """Whether the reflog's last entry names a commit. git writes it before it moves the ref;
@@ -294,11 +253,8 @@ class History:
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
         for _ in range(2):
-            status, _, err = reflock.run(
-                self.git,
-                self.ref,
-                ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref],
-            )
+            words = ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref]
+            status, _, err = reflock.run(self.git, self.ref, words)
             lock = reflock.met(self.git.common_dir, err.decode("utf-8", "replace"))
             if not status or not lock or not reflock.recover(self.git, self.ref):
                 return

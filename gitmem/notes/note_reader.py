@@ -7,6 +7,7 @@ Nothing but a purge removes a line: `lines` also reads back what stock git's `no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..core import record
@@ -22,24 +23,23 @@ Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line
 
 
 class NoteReader:
-    """The lines of one notes ref in one repository, to read."""
+    """The lines of one notes ref in one repository, to read. Of the last `lines`: `missing` has the
+    notes that it named and could not read; `unread` {key: bytes} those that were too large for it
+    (0: is so no more); `listed` says whether it listed all notes, so that no others are too large.
+    """
 
     def __init__(self, git: Git, ref: str, hex_len: int) -> None:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
         self.history = History(git, ref, hex_len)
-        self.missing: list[str] = []  # notes that the last `lines` named and could not read
-        self.unread: dict[
-            str, int
-        ] = {}  # {key: bytes} of those that were too large for it; 0: is so no more
-        self.listed = False  # whether it listed all notes, so that no others are too large
+        self.missing: list[str] = []
+        self.unread: dict[str, int] = {}
+        self.listed = False
 
     def tip(self, former: str = "") -> str:
-        """The commit the ref points to, "" while there is none.
-
-        `former`: a tip the caller remembers; a ref that is gone goes back there if nothing newer is
-        known.
+        """The commit the ref points to, "" while there is none. `former`: a tip the caller
+        remembers; a ref that is gone goes back there if nothing newer is known.
         """
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
@@ -52,9 +52,10 @@ class NoteReader:
     def keeps(self, key: str) -> bool:
         """Whether the tree at the tip keeps a continuation's key alive."""
         commit = self.history.tip()
-        return commit is not None and notetree.NoteTree(
-            self.git, commit.tree, self.hex_len
-        ).has_key(key)
+        return commit is not None and self._tree(commit).has_key(key)
+
+    def _tree(self, commit: Commit) -> notetree.NoteTree:
+        return notetree.NoteTree(self.git, commit.tree, self.hex_len)
 
     def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
         """(key, line) of every line reachable from `tip` that may be new since the commit `since`.
@@ -70,69 +71,52 @@ class NoteReader:
         self.missing.clear()
         self.listed = old is None
         if old:
+            pairs = [(new.tree, old.tree)]
             try:
-                yield from notetree.lines_gone(
-                    self.git, [(new.tree, old.tree)], self.hex_len, strict=True, unread=self.unread
-                )
+                yield from notetree.lines_gone(self.git, pairs, strict=True, unread=self.unread)
             except GitFailed:  # a part of either is not here
                 self.listed = True
         if self.listed:
             yield from self.contents(new, self.missing, self.unread)
-        strays = self.history.strays(new.id, deep)
-        # A blind ref update (stock git beside us) left the strays behind: all they held counts.
-        yield from self.history.lost(
-            [new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep
-        )[0]
+        yield from self.history.all_lost(new, {since} if old else (), deep)
 
     def contents(
         self, commit: Commit, missing: list[str] | None = None, unread: dict[str, int] | None = None
     ) -> Iterator[tuple[str, bytes]]:
-        """(key, line) of every note of a commit; blobs that are not here are named in `missing`,
-        keys of too large ones in `unread`.
-        """
-        return notetree.contents(
-            self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing, unread
-        )
+        """(key, line) of every note of a commit; `missing` and `unread` as of `lines`."""
+        notes = notetree.all_notes(self.git, commit.id)
+        return notetree.contents(self.git, notes, missing, unread)
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
-        """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push
-        would give away.
-        """
+        """(key, line) that a notes commit has and `other` ("" for none) lacks."""
         mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
         if mine is None:
             return
-        if theirs is None:
-            yield from self.contents(mine)
-        else:
-            came = notetree.difference(self.git, mine.tree, theirs.tree, self.hex_len)
-            yield from self.contents(mine) if came is None else came
+        try:
+            pairs = [(mine.tree, theirs.tree)] if theirs else []
+            came = list(notetree.lines_gone(self.git, pairs, strict=True))
+        except GitFailed:  # a part of either is not here
+            theirs = None
+        yield from came if theirs else self.contents(mine)
 
     def owed(self, other: str = "") -> list[bytes]:
-        """Lines that are in the history and not in the tip, and that the notes commit `other`
-        lacks: the next write puts them back.
-        """
-        tip = self.history.tip()
-        if tip is None:
-            return []
-        strays = self.history.strays(tip.id)
-        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays])
-        tombstones = Tombstones(self.purges_of(tip))
-        left = [line for _, line in self.absent(tip, lost) if not tombstones.doom(line)]
+        """Lines of the history that the tip and the notes commit `other` lack."""
+        left = self._lost()
         found = self.history.commit(other) if left and other else None
         there = {line for _, line in self.contents(found)} if found else set()
         return [line for line in left if line not in there]
 
     def lost_lines(self, deep: bool = False) -> int:
-        """How many lines are in the history and not in the tip; the next write puts them back
-        (`deep`: also behind marks).
-        """
+        """How many lines are in the history and not in the tip (`deep`: also behind marks)."""
+        return len(self._lost(deep))
+
+    def _lost(self, deep: bool = False) -> list[bytes]:
         tip = self.history.tip()
         if tip is None:
-            return 0
-        strays = self.history.strays(tip.id, deep)
-        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays], deep=deep)
+            return []
+        lost = self.history.all_lost(tip, deep=deep)
         tombstones = Tombstones(self.purges_of(tip))
-        return sum(not tombstones.doom(line) for _, line in self.absent(tip, lost))
+        return [line for _, line in self.absent(tip, lost) if not tombstones.doom(line)]
 
     def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """What is to come back of lost lines: those that are nowhere in the tip.
@@ -155,9 +139,9 @@ class NoteReader:
                 back[key, line] = None
         return list(back)
 
-    def tombstones(self, tip: str = "") -> Tombstones:
-        """What the purge records of a notes commit (the ref's own for "") name."""
-        commit = self.history.commit(tip) if tip else self.history.tip()
+    def tombstones(self, tip: str) -> Tombstones:
+        """What the purge records of a notes commit name."""
+        commit = self.history.commit(tip)
         return Tombstones(self.purges_of(commit) if commit else [])
 
     def purges(self) -> list[record.Record]:
@@ -166,15 +150,10 @@ class NoteReader:
         return self.purges_of(tip) if tip else []
 
     def purges_of(self, commit: Commit) -> list[record.Record]:
-        tree = notetree.NoteTree(self.git, commit.tree, self.hex_len)
-        out: list[record.Record] = []
-        n = 1
-        while notes := tree.notes(notetree.continuation(notetree.PURGED, n, self.hex_len)[0]):
-            out += [
-                r for _, line in notetree.contents(self.git, notes) if (r := record.parse(line))
-            ]
-            n += 1
-        return out
+        tree = self._tree(commit)
+        notes = [note for key in tree.continuations(notetree.PURGED) for note in tree.notes(key)]
+        lines = notetree.contents(self.git, notes)
+        return [r for _, line in lines if (r := record.parse(line))]
 
     def reflog_size(self) -> str:
         """What changes whenever the ref moves (`refs_mtime.log_size`)."""
@@ -182,7 +161,5 @@ class NoteReader:
 
     def doubled(self, tip: str) -> list[str]:
         """Keys whose note lies under several paths of a notes commit (mixed fan-out)."""
-        seen: dict[str, int] = {}
-        for key, _ in notetree.all_notes(self.git, tip, self.hex_len):
-            seen[key] = seen.get(key, 0) + 1
-        return [key for key, n in seen.items() if n > 1]
+        counts = Counter(key for key, _ in notetree.all_notes(self.git, tip))
+        return [key for key, n in counts.items() if n > 1]

@@ -5,9 +5,8 @@ is made on the tip that was read, and git moves the ref only if it still holds t
 read again and retry). A line that anything but a purge removed is put back by the next write.
 
 A commit with the trailer `Mem-Complete: 1` holds every line of its whole history, and no line
-(there or before) that a purge record in it names. Our commits carry it, unless part of the
-history could not be read (a shallow clone) or others moved the ref so often that there was no
-time to look. `docs/format.md` specifies all of this; `treeedit` decides where a line goes.
+that a purge record in it names. Ours carry it, unless part of the history could not be read or
+others left no time to look. `docs/format.md` specifies all of this; `treeedit` places lines.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ..core import record
 from ..core.errors import GitFailed, MemError, RefMoved
@@ -24,15 +23,28 @@ from ..git import config, reflock
 from . import notetree, plans, ref_repair, rescue
 from .history import COMPLETE, MOVED, Commit
 from .note_reader import Item, NoteReader
-from .plans import Plan, Written
+from .plans import Plan, Task, Written
 from .treeedit import TreeEdit
 
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
 CAREFUL = 3  # attempts that also look for lost lines
+# git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The last
+# one: a clean-up beside us took the new objects.
+_TAKEN = (
+    "but expected",
+    "reference already exists",
+    "unable to resolve reference",
+    "nonexistent object",
+)
 
 
 class Notes(NoteReader):
-    """The lines of one notes ref in one repository, to read and to write."""
+    """The lines of one notes ref in one repository, to read and to write.
+
+    `identity`: `Name <email>` of the committer. `former`: a tip the caller remembers, whose lines
+    count as lost where the ref was deleted since. Each write raises RefMoved when other writers
+    kept moving the ref for PATIENCE seconds; nothing is written then.
+    """
 
     def back_up(self) -> None:
         """Notes where others took the ref, if that goes on from what the backup holds."""
@@ -41,27 +53,19 @@ class Notes(NoteReader):
             reflock.back_up(self.git, self.ref, tip.id)
 
     def append(self, items: list[Item], message: str, identity: str, former: str = "") -> str:
-        """Adds lines in one commit; returns the new tip.
-
-        `identity`: `Name <email>` of the committer. `former`: a tip the caller
-        remembers, whose lines count as lost where the ref was deleted since.
-        Raises RefMoved when other writers kept moving the ref for PATIENCE
-        seconds; nothing is written then.
-        """
-        return self._write(items, message, identity, former).tip
+        """Adds lines in one commit; returns the new tip."""
+        return self._write(Task(items, former), message, identity).tip
 
     def settle(self, message: str, identity: str, former: str = "") -> Written:
         """Puts back what foreign commits took out, and leaves behind a history into which they
         brought purged text. Usually nothing is to do.
         """
-        return self._write([], message, identity, former)
+        return self._write(Task([], former), message, identity)
 
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
-        """Brings in every line of another clone's notes commit, which is in this repository.
-
-        Moves the ref forward where that says it all, commits a union
-        otherwise. Text that either side purged does not come in; if our own
-        history holds some, the ref gets a new one (`Written.replaced`).
+        """Brings in every line of another clone's notes commit, which is in this repository: moves
+        the ref forward where that says it all, else commits a union. Text that either side purged
+        does not come in; if our own history holds some, the ref gets a new one.
         """
         found = self.history.commit(theirs)
         if found is None:
@@ -69,53 +73,32 @@ class Notes(NoteReader):
                 f"cannot read notes commit {theirs}",
                 hint="the repository is damaged or partial; `git fsck` names what is missing",
             )
-        return self._write([], message, identity, former, theirs=found)
+        return self._write(Task([], former, theirs=found), message, identity)
 
     def tidy(self, message: str, identity: str) -> Written:
         """Leaves one path of each note that stock git left under several, and puts back what was
         taken out, also behind a trailer that says otherwise.
         """
-        return self._write([], message, identity, tidy=True)
+        return self._write(Task([], deep=True), message, identity)
 
     def replant(self, items: list[Item], message: str, identity: str) -> Written:
-        """Gives the ref a history of one commit: all lines, `items` with them, less what purge
-        records (also in `items`) name.
-        """
-        return self._write(items, message, identity, fresh=True)
+        """Begins the history anew: one commit with all lines and `items`, less purged ones."""
+        return self._write(Task(items, fresh=True), message, identity)
 
-    def _write(
-        self,
-        items: list[Item],
-        message: str,
-        identity: str,
-        former: str = "",
-        theirs: Commit | None = None,
-        fresh: bool = False,
-        tidy: bool = False,
-    ) -> Written:
+    def _write(self, task: Task, message: str, identity: str) -> Written:
         lost = rescue.lost_lines(self)
         try:
-            lines = [*items, *lost.lines]
-            done = self._try(lines, message, identity, former, theirs, fresh, tidy)
+            done = self._try(task.plus(lost.lines), message, identity)
         except GitFailed:
             if ref_repair.mend(self.git, self.ref) is None:
                 raise
             self.git.close()  # it has read the ref as it was
             lost = rescue.lost_lines(self)
-            done = self._try([*items, *lost.lines], message, identity, "", theirs, fresh, tidy)
-        rescue.settle(self, items, lost)
+            done = self._try(task.plus(lost.lines)._replace(former=""), message, identity)
+        rescue.settle(self, task.items, lost)
         return done
 
-    def _try(
-        self,
-        items: list[Item],
-        message: str,
-        identity: str,
-        former: str,
-        theirs: Commit | None,
-        fresh: bool,
-        tidy: bool,
-    ) -> Written:
+    def _try(self, task: Task, message: str, identity: str) -> Written:
         start = time.monotonic()
         attempt, pause, held = 0, 0.002, 0.0
         while True:
@@ -123,12 +106,11 @@ class Notes(NoteReader):
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in
             # 20 s one memory got through): after some failures the commit goes without the mark,
             # and the next reader or writer looks.
-            plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL, deep=tidy)
-            plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
+            plan = plans.make(self, task, careful=attempt <= CAREFUL)
+            plan.doubled = self.doubled(plan.base.id) if task.deep and plan.base else []
             if plan.idle and not plan.doubled:
-                if (
-                    plan.tip and self.history.backed_up() != plan.tip.id
-                ):  # all of what others did was looked at
+                # All of what others did was looked at.
+                if plan.tip and self.history.backed_up() != plan.tip.id:
                     reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
             tip, refused = self._carry_out(plan, message, identity)
@@ -152,75 +134,62 @@ class Notes(NoteReader):
         """(the new tip, ""), or ("", git's words) where somebody else moved or holds the ref."""
         if plan.forward:
             return self._move(plan.forward.id, plan.tip, f"{MOVED}: fast-forward")
+        items: list[Item] = []
         if plan.replaced and plan.base:
             edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
-            missing: list[str] = []
-            unread: dict[str, int] = {}
-            lines = [
-                (edit.anchor_of(key), line)
-                for key, line in self.contents(plan.base, missing, unread)
-            ]
-            tree = notetree.NoteTree(self.git, plan.base.tree, self.hex_len)
-            plan.carried += [(key, blob) for key in unread for _, blob in tree.notes(key)]
-            if missing:
-                raise notetree.unreadable(missing[0])  # the history that has them is left behind
-            lines = list(self._kept(lines, plan))
+            items += self._kept(edit, plan, plan.base)
         else:
             edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
-            lines = []
         for key in plan.doubled:
             edit.tidy(key)
-        for anchor, group in _grouped(
-            [*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]
-        ):
-            edit.add(anchor, group)
+        items += [*plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]
+        groups: dict[str, list[bytes]] = {}
+        for anchor, line in items:
+            groups.setdefault(anchor, []).append(line)
+        for anchor, lines in groups.items():
+            edit.add(anchor, lines)
         for key, blob in plan.carried:
             edit.carry(key, blob)
         return self._commit(edit, plan, message, identity)
 
-    def _kept(self, lines: list[Item], plan: Plan) -> Iterator[Item]:
+    def _kept(self, edit: TreeEdit, plan: Plan, base: Commit) -> Iterator[Item]:
         """The lines of a history that is left behind: all but purged ones, and the moves that
-        copies of these stated.
+        copies of these stated. Notes that are too large to be read are carried.
         """
-        for anchor, line in lines:
+        missing: list[str] = []
+        unread: dict[str, int] = {}
+        lines = list(self.contents(base, missing, unread))
+        if missing:
+            raise notetree.unreadable(missing[0])  # the history that has them is left behind
+        tree = notetree.NoteTree(self.git, base.tree, self.hex_len)
+        plan.carried += [(key, blob) for key in unread for _, blob in tree.notes(key)]
+        for key, line in lines:
+            anchor = edit.anchor_of(key)
             if plan.tombstones and plan.tombstones.doom(line):
                 line = record.copied_to(line, anchor)
             if line:
                 yield anchor, line
 
     def _commit(self, edit: TreeEdit, plan: Plan, message: str, identity: str) -> tuple[str, str]:
-        """Commits an edit through `git fast-import`, then moves the ref if it still holds what was
-        read.
-        """
-        text = (
-            message.encode("utf-8", "replace")
-            + b"\n"
-            + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
-        )
+        """Commits an edit, then moves the ref if it still holds what was read."""
+        ref, author = self.ref.encode(), identity.encode("utf-8", "replace")
+        text = message.encode("utf-8", "replace") + b"\n"
+        text += b"\n" + COMPLETE + b"\n" if plan.whole else b""
         out = [
-            b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n"
-            % (
-                self.ref.encode(),
-                identity.encode("utf-8", "replace"),
-                int(time.time()),
-                len(text),
-                text,
-            )
+            b"commit %s\nmark :1\n" % ref,
+            b"committer %s %d +0000\n" % (author, int(time.time())),
+            b"data %d\n%s\n" % (len(text), text),
         ]
-        if plan.parents:
-            out.append(b"from %s\n" % plan.parents[0].id.encode())
-            out.extend(b"merge %s\n" % other.id.encode() for other in plan.parents[1:])
-            if plan.replaced:
-                out.append(b"deleteall\n")
+        for i, parent in enumerate(plan.parents):
+            out.append(b"%s %s\n" % (b"merge" if i else b"from", parent.id.encode()))
+        if plan.parents and plan.replaced:
+            out.append(b"deleteall\n")
         out.append(edit.commands())
         # Only tells the new commit: its ref and the backup of it move together, which fast-import
         # cannot do.
-        out.append(b"reset %s\n\nget-mark :1\ndone\n" % self.ref.encode())
-        moved = self._move(
-            self._imported(b"".join(out)),
-            plan.tip,
-            f"{MOVED}: {'purge' if plan.replaced else 'write'}",
-        )
+        out.append(b"reset %s\n\nget-mark :1\ndone\n" % ref)
+        why = f"{MOVED}: {'purge' if plan.replaced else 'write'}"
+        moved = self._move(self._imported(b"".join(out)), plan.tip, why)
         # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is
         # needed: the next write looks.
         if plan.replaced and moved[0] and self.history.logged(moved[0]):
@@ -249,43 +218,22 @@ class Notes(NoteReader):
         if "reference broken" in text:  # a power cut emptied the backup; the ref itself was read
             reflock.drop_broken(self.git.common_dir, config.backup_of(self.ref))
             return "", text
-        # git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The
-        # last one: a clean-up beside us took the new objects.
-        words = (
-            "but expected",
-            "reference already exists",
-            "unable to resolve reference",
-            "nonexistent object",
-        )
-        if any(word in text for word in words) or reflock.met(self.git.common_dir, text):
+        if any(word in text for word in _TAKEN) or reflock.met(self.git.common_dir, text):
             return "", text
         raise self._failed(text, status, new)
 
     def _failed(self, text: str, status: int, made: str) -> MemError:
-        first = next(
-            (row for row in text.splitlines() if row.startswith(("fatal:", "error:"))),
-            text or "git failed",
-        )
-        reason = first.split(": ", 1)[-1]
         if "exists; cannot create" in text:
             return MemError(
                 f"cannot write '{self.ref}': a ref of the same name stands in its way",
                 hint="choose another namespace, for example `git config mem.ref memory`",
             )
+        rows = [row for row in text.splitlines() if row.startswith(("fatal:", "error:"))]
+        reason = [*rows, text or "git failed"][0].split(": ", 1)[-1]
+        if status < 0:
+            reason = f"git was ended by signal {-status}"
         hint = "nothing was written"
         if made and (status < 0 or self.history.logged(made)):
             hint = "`git mem list` shows whether it was stored"
-        return GitFailed(
-            f"cannot write '{self.ref}':"
-            f" {reason if status > 0 else f'git was ended by signal {-status}'}",
-            hint=hint,
-            status=status,
-            stderr=text,
-        )
-
-
-def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:
-    groups: dict[str, list[bytes]] = {}
-    for anchor, line in items:
-        groups.setdefault(anchor, []).append(line)
-    return groups.items()
+        message = f"cannot write '{self.ref}': {reason}"
+        return GitFailed(message, hint=hint, status=status, stderr=text)

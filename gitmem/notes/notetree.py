@@ -19,6 +19,7 @@ from ..core.errors import GitFailed
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
 
+_COMPARE = "diff-tree --stdin -r -z --raw --no-renames"
 _PAIRS = 500  # pairs of trees that one process compares: what it is asked has to fit into a pipe
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
 _HEX = frozenset("0123456789abcdef")
@@ -30,12 +31,13 @@ KEYS = "keys"
 # without reading all notes.
 PURGED = "purged"
 
+Level = dict[str, tuple[bool, str]]  # entries of a tree: {name: (whether it is a tree, object id)}
+
 _CONTINUED = b"git mem continuation\n"  # begins the content of a key blob
 
 
 def split_lines(blob: bytes) -> list[bytes]:
-    """The lines of a note; blank ones (`git notes append` puts them between records) are
-    dropped."""
+    """The lines of a note, without blank ones (`git notes append` puts them between records)."""
     return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
@@ -48,21 +50,18 @@ def is_hex(text: str) -> bool:
 GITLINK = b"160000"
 
 
-def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
-    """{name: (is a tree, object id)} of a tree object's bytes, without gitlinks."""
-    entries: dict[str, tuple[bool, str]] = {}
+def _parse_tree(content: bytes, raw_len: int) -> Level:
+    """The entries of a tree object's bytes, without gitlinks."""
+    level: Level = {}
     at = 0
     while at < len(content):
         space = content.index(b" ", at)
         end = content.index(b"\0", space)
         name = content[space + 1 : end].decode("utf-8", "surrogateescape")
-        if content[at:space] != GITLINK:
-            entries[name] = (
-                content[at:space] == b"40000",
-                content[end + 1 : end + 1 + raw_len].hex(),
-            )
-        at = end + 1 + raw_len
-    return entries
+        mode, at = content[at:space], end + 1 + raw_len
+        if mode != GITLINK:
+            level[name] = (mode == b"40000", content[end + 1 : at].hex())
+    return level
 
 
 def note_key(path: str, hex_len: int) -> str | None:
@@ -72,11 +71,10 @@ def note_key(path: str, hex_len: int) -> str | None:
 
 
 def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
-    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit
-    yet, PURGED = purge records).
+    """(key, content) of the n-th continuation (from 1) of the note of an anchor, "" or PURGED.
 
-    The key is the id of a blob with this content, so every clone computes the
-    same one, and `git notes prune` keeps the note while the blob exists.
+    The key is the id of a blob with this content, so every clone computes the same one, and
+    `git notes prune` keeps the note while the blob exists.
     """
     content = _CONTINUED + b"%s %d\n" % (anchor.encode() or b"none", n)
     digest = sha1 if hex_len == 40 else sha256
@@ -108,28 +106,23 @@ class NoteTree:
     def __init__(self, git: Git, tree: str | None, hex_len: int) -> None:
         self._git = git
         self._hex_len = hex_len
-        self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
-        self.fanned = (
-            False  # a new tree for many notes: the first level gets directories from the start
-        )
+        self._loaded: dict[str, Level] = {}
+        # a new tree for many notes: the first level gets directories from the start
+        self.fanned = False
         # levels that get directories: their notes move once, a bulk import asks thousands of times
         self._split: set[str] = set()
         self.root = self._load(tree) if tree else {}
 
-    def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
+    def _load(self, tree: str) -> Level:
         if tree not in self._loaded:
             found = self._git.objects.get(tree)
             if found is None or found[1] != "tree":
                 raise unreadable(tree)
-            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
+            self._loaded[tree] = _parse_tree(found[2], self._hex_len // 2)
         return self._loaded[tree]
 
-    def _walk(
-        self, key: str
-    ) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
-        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the
-        key is left, its entries).
-        """
+    def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, Level]:
+        """(notes of a key; deepest level on its way: path, what of the key is left, entries)."""
         found: list[tuple[str, str]] = []
         prefix, rest, level = "", key, self.root
         while True:
@@ -145,104 +138,92 @@ class NoteTree:
         """[(path, blob id)] of every note of a key; several only in a mixed tree."""
         return self._walk(key)[0]
 
+    def continuations(self, anchor: str) -> Iterator[str]:
+        """The keys of an anchor's continuations that have notes here."""
+        n = 1
+        while self.notes(key := continuation(anchor, n, self._hex_len)[0]):
+            yield key
+            n += 1
+
     def place(self, key: str) -> tuple[str, dict[str, str]]:
-        """(the path a key's note is written to, {old path: new path} of notes that must move with
-        it: told once a level).
-        """
+        """(where a key's note is written, {old path: new path} of notes that must move first)."""
         found, prefix, rest, level = self._walk(key)
         if found:
             return found[-1][0], {}
         if len(rest) <= 2 or rest[:2] in level:
             return prefix + rest, {}
         if prefix in self._split or (self.fanned and not prefix):
-            return f"{prefix}{rest[:2]}/{rest[2:]}", {}
-        flat = [
-            name
-            for name, (tree, _) in level.items()
-            if not tree and len(name) == len(rest) and is_hex(name)
-        ]
-        fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
+            return _deeper(prefix, rest), {}
+        names = [name for name in level if is_hex(name)]
+        flat = [name for name in names if not level[name][0] and len(name) == len(rest)]
+        fanned = any(level[name][0] and len(name) == 2 for name in names)
         if not fanned and len(flat) < SPLIT:
             return prefix + rest, {}
         self._split.add(prefix)
-        return f"{prefix}{rest[:2]}/{rest[2:]}", (
-            {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
-        )
-
-    def blob_at(self, path: str) -> str | None:
-        """The blob id at a path, None where there is none."""
-        level = self.root
-        *dirs, name = path.split("/")
-        for d in dirs:
-            entry = level.get(d)
-            if not entry or not entry[0]:
-                return None
-            level = self._load(entry[1])
-        entry = level.get(name)
-        return entry[1] if entry and not entry[0] else None
+        moves = {prefix + name: _deeper(prefix, name) for name in flat}
+        return _deeper(prefix, rest), moves if len(flat) >= SPLIT else {}
 
     def has_key(self, key: str) -> bool:
         """Whether a continuation's key blob is kept alive by this tree."""
-        return self.blob_at(key_path(key)) is not None
+        level = self.root
+        *dirs, name = key_path(key).split("/")
+        for d in dirs:
+            tree, id = level.get(d, (False, ""))
+            if not tree:
+                return False
+            level = self._load(id)
+        return not level.get(name, (True, ""))[0]
 
 
-def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
-    """(key, blob id) of every note of a commit, each path of a mixed tree."""
+def _deeper(prefix: str, rest: str) -> str:
+    return f"{prefix}{rest[:2]}/{rest[2:]}"
+
+
+def entries(git: Git, tip: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(mode, object id, path) of all that is no tree in a commit or tree."""
     for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
         meta, tab, path = entry.partition(b"\t")
-        key = (
-            note_key(path.decode("utf-8", "surrogateescape"), hex_len)
-            if tab and not meta.startswith(GITLINK)
-            else None
-        )
-        if key:
-            yield key, meta.split()[2].decode()
+        if tab:
+            mode, _, id = meta.split()
+            yield mode, id, path
 
 
-def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
-    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes
-    nor keys.
-    """
+def all_notes(git: Git, tip: str) -> Iterator[tuple[str, str]]:
+    """(key, blob id) of every note of a commit, each path of a mixed tree."""
+    for mode, id, path in entries(git, tip):
+        key = note_key(path.decode("utf-8", "surrogateescape"), len(tip))
+        if key and mode != GITLINK:
+            yield key, id.decode()
+
+
+def strangers(git: Git, tip: str) -> list[tuple[bytes, bytes, bytes]]:
+    """(mode, id, path for fast-import) of a commit's entries that are neither notes nor keys."""
     out = []
-    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
-        meta, tab, path = entry.partition(b"\t")
-        mode, _, id = meta.split() if tab else (b"", b"", b"")
-        if mode and (
-            mode == GITLINK
-            or (
-                not note_key(path.decode("utf-8", "surrogateescape"), hex_len)
-                and not path.startswith(KEYS.encode() + b"/")
-            )
-        ):
+    for mode, id, path in entries(git, tip):
+        note = note_key(path.decode("utf-8", "surrogateescape"), len(tip))
+        if mode == GITLINK or not (note or path.startswith(KEYS.encode() + b"/")):
             quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             out.append((mode, id, b'"' + quoted + b'"'))
     return out
 
 
-def changed_notes(
-    git: Git, pairs: list[tuple[str, str]], hex_len: int
-) -> Iterator[tuple[str, str, str]]:
+def changed_notes(git: Git, pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
 
     An absent side has an id of zeros. One process for many pairs.
     """
+    none = "0" * len(pairs[0][0]) if pairs else ""
     for i in range(0, len(pairs), _PAIRS):
         stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
-        fields = git.stream(
-            "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin
-        )
+        fields = git.stream(*_COMPARE.split(), stdin=stdin)
         for field in fields:
             # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
             change = field.rpartition(b"\n")[2].split(b" ")
-            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), hex_len)
+            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), len(none))
             if key and len(change) == 5:
                 old_mode, new_mode, old_id, new_id, _ = change
-                none = "0" * hex_len
-                yield (
-                    key,
-                    none if old_mode.endswith(GITLINK) else old_id.decode(),
-                    none if new_mode == GITLINK else new_id.decode(),
-                )
+                old = none if old_mode.endswith(GITLINK) else old_id.decode()
+                yield key, old, none if new_mode == GITLINK else new_id.decode()
 
 
 def contents(
@@ -251,10 +232,8 @@ def contents(
     missing: list[str] | None = None,
     unread: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, bytes]]:
-    """(key, line) of (key, blob id) notes.
-
-    Blobs that are not here are passed over, and named in `missing`. So are
-    notes of more than `git.largest` bytes: `unread` has the size of each.
+    """(key, line) of (key, blob id) notes. Passed over are blobs that are not here, named in
+    `missing`, and those of more than `git.largest` bytes: `unread` has their sizes.
     """
     pairs, again = tee(notes)
     answers = git.objects.get_many((blob for _, blob in again), git.largest)
@@ -268,38 +247,33 @@ def contents(
 
 
 def unreadable(id: str) -> GitFailed:
-    """What to say of a tree or note that is named and not here: writing on without it would leave
-    its lines behind.
-    """
-    return GitFailed(
-        f"cannot read notes object {id}",
-        hint=(
-            "the repository is damaged or partial, or a disk it borrows from is away; `git fsck`"
-            " names what is missing, `git mem doctor --repair` goes on with what can be read until"
-            " it is back"
-        ),
+    """A tree or note is named and not here: writing on without it would lose its lines."""
+    hint = (
+        "the repository is damaged or partial, or a disk it borrows from is away; `git fsck` names"
+        " what is missing, `git mem doctor --repair` goes on with what can be read until it is back"
     )
+    return GitFailed(f"cannot read notes object {id}", hint=hint)
 
 
 def lines_gone(
     git: Git,
     pairs: list[tuple[str, str]],
-    hex_len: int,
     strict: bool = False,
     unread: dict[str, int] | None = None,
     whole: list[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """(key, line) that the first tree of a pair has in a note and the second has not in that note.
 
-    What is not here counts as empty; if `strict`, GitFailed is raised. So does a
-    note of more than `git.largest` bytes: `unread` has the size of those that the
-    first tree has, 0 of those that only the second had so, and `whole` has
-    (key, blob id) of the former.
+    What is not here counts as empty; if `strict`, GitFailed is raised. So do notes of more than
+    `git.largest` bytes: `unread` has the size of those of the first tree, 0 of those that only the
+    second had so; `whole` has (key, blob id) of the former.
     """
+    unread = {} if unread is None else unread
+    whole = [] if whole is None else whole
     for tree in dict.fromkeys(tree for pair in pairs for tree in pair) if strict else ():
         if git.objects.get(tree, git.largest) is None:
             raise unreadable(tree)  # `git diff-tree` takes a missing root for an empty answer
-    changed, again = tee(changed_notes(git, pairs, hex_len))
+    changed, again = tee(changed_notes(git, pairs))
     answers = git.objects.get_many((id for _, *ids in again for id in ids), git.largest)
     for key, *ids in changed:
         found = [next(answers) for _ in ids]
@@ -308,34 +282,19 @@ def lines_gone(
             raise unreadable(absent[0])
         one, other = (got[2] if got else b"" for got in found)
         if isinstance(one, TooLarge):
-            if unread is not None:
-                unread[key] = one.size
-            if whole is not None:
-                whole.append((key, ids[0]))
-        elif isinstance(other, TooLarge) and unread is not None:
+            unread[key] = one.size
+            whole.append((key, ids[0]))
+        elif isinstance(other, TooLarge):
             unread.setdefault(key, 0)
         for line in _only_in(one, other):
             yield key, line
 
 
-def difference(
-    git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None
-) -> list[tuple[str, bytes]] | None:
-    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of
-    either is not here.
-    """
-    try:
-        return list(lines_gone(git, [(new, old)], hex_len, strict=True, unread=unread))
-    except GitFailed:
-        return None
-
-
 def _only_in(one: bytes, other: bytes) -> list[bytes]:
     """The lines of a note that another state of it lacks."""
+    # What we write grows at its end: nothing more to compare.
     if one.startswith(other) and (not other or other.endswith(b"\n")):
-        return split_lines(
-            one[len(other) :]
-        )  # what we write grows at its end: nothing more to compare
+        return split_lines(one[len(other) :])
     if other.startswith(one) and (not one or one.endswith(b"\n")):
         return []
     there = set(split_lines(other))

@@ -1,64 +1,67 @@
 """What one attempt to write a notes ref does: which commit it builds on, which lines come in, which
 histories become part of it.
 
-Promise: nothing is written here. A line that others took out is put back, one
-that a purge record names comes in from nowhere, and a history that holds one
-does not become part of ours. The trailer `Mem-Complete` is trusted only on a
-commit that our own reflog entry moved the ref to. Commits of others may have it
-by a copy, a rebase or a lie: after a purge everything they bring is read.
+Promise: nothing is written here. A line that others took out is put back, one that a purge record
+names comes in from nowhere, and a history that holds one does not become part of ours. The trailer
+`Mem-Complete` is trusted only on a commit that our own reflog entry moved the ref to. Commits of
+others may have it by a copy, a rebase or a lie: after a purge everything they bring is read.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from ..core import record
 from ..core.errors import GitFailed, Refused
 from ..core.fold import Tombstones
 from . import notetree
+from .history import Commit
+from .note_reader import Item, NoteReader
 from .treeedit import TreeEdit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-    from .history import Commit
-    from .note_reader import Item, NoteReader
-
-
-class Written:
-    """What a write did. `lines`: how many it brought in from elsewhere.
-
-    `replaced`: the history before it was left behind, because it held purged
-    text; its objects are still there. `refused`: the other clone's history was
-    not made part of ours, for the same reason.
+class Task(NamedTuple):
+    """What a writer wants. `items`: (anchor, line) to add. `former`: the tip that the caller
+    remembers, "" for none. `theirs`: the tip of another clone to unite with. `fresh`: the history
+    so far is left behind. `deep`: no trailer is trusted, and each note gets one path.
     """
 
-    __slots__ = ("lines", "refused", "replaced", "tip")
+    items: list[Item]
+    former: str = ""
+    theirs: Commit | None = None
+    fresh: bool = False
+    deep: bool = False
 
-    def __init__(
-        self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False
-    ) -> None:
-        self.tip = tip
-        self.lines = lines
-        self.replaced = replaced
-        self.refused = refused
+    def plus(self, items: list[Item]) -> Task:
+        return self._replace(items=[*self.items, *items])
+
+
+class Written(NamedTuple):
+    """What a write did. `lines`: how many it brought in from elsewhere; `replaced`: the history
+    before it was left behind, because it held purged text (its objects are still there); `refused`:
+    the other clone's history was not made part of ours, for the same reason.
+    """
+
+    tip: str
+    lines: int = 0
+    replaced: bool = False
+    refused: bool = False
 
 
 class Plan:
-    """One attempt: what to build on, what to add.
-
-    `forward`: only the ref has to move, to this commit.
-    """
+    """One attempt: what to build on, what to add."""
 
     def __init__(self, tip: Commit | None, base: Commit | None) -> None:
         self.tip = tip  # what the ref holds
         self.base = base  # whose tree is edited
         self.parents: list[Commit] = [base] if base else []
-        self.items: list[tuple[str, bytes]] = []  # (anchor, line)
+        self.items: list[Item] = []
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
         # (key, blob id) of their notes that are too large to be read
         self.carried: list[tuple[str, str]] = []
         self.whole = True  # whether the commit may carry the trailer `Mem-Complete`
-        self.forward: Commit | None = None
+        self.forward: Commit | None = None  # only the ref has to move, to this commit
         self.replaced = False
         self.refused = False
         self.idle = False  # nothing is left to do
@@ -66,27 +69,14 @@ class Plan:
         self.tombstones: Tombstones | None = None
 
 
-def make(
-    notes: NoteReader,
-    items: list[Item],
-    former: str,
-    theirs: Commit | None,
-    fresh: bool,
-    careful: bool,
-    deep: bool = False,
-) -> Plan:
-    """What to do to the ref as it is now.
-
-    `items`: (anchor, line) to add. `former`: the tip that the caller remembers, "" for none.
-    `theirs`: the tip of another clone to unite with. `fresh`: the history so far is left behind.
-    `careful`: lines that a history lost are put back. `deep`: no trailer is trusted.
-    """
-    tip = notes.history.tip()
-    base, others = _base(notes, tip, former, deep) if careful or fresh else (tip, [])
+def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
+    """What to do to the ref as it is now. `careful`: lines that a history lost are put back."""
+    tip, theirs, fresh = notes.history.tip(), task.theirs, task.fresh
+    base, others = _base(notes, tip, task) if careful or fresh else (tip, [])
     plan = Plan(tip, base)
-    plan.items = items
+    plan.items = task.items
     tombstones = Tombstones(notes.purges_of(base) if base else [])
-    if tombstones and any(tombstones.doom(line) for _, line in items):
+    if tombstones and any(tombstones.doom(line) for _, line in task.items):
         raise Refused("this text was purged; it is not taken in again")
     if theirs and not (base and notes.history.contains(base, theirs)):
         if not others and (base is None or notes.history.contains(theirs, base)):
@@ -95,12 +85,12 @@ def make(
                 return followed
         others = [*others, theirs]
     doubted = bool(
-        careful and base and base.complete and tombstones and _doubtful(notes, base, not items)
+        careful and base and base.complete and tombstones and _doubtful(notes, base, not task.items)
     )
-    must_unite = fresh or others or doubted or deep or (base and not base.complete)
+    must_unite = fresh or others or doubted or task.deep or (base and not base.complete)
     may_unite = careful or fresh or theirs
     if base and must_unite and may_unite:
-        union = _Union(notes, plan, base, careful=careful or fresh, deep=deep)
+        union = _Union(notes, plan, base, careful=careful or fresh, deep=task.deep)
         union.run(others, theirs, fresh, doubted)
     else:
         plan.whole = careful
@@ -109,6 +99,20 @@ def make(
         plan.items or plan.found or plan.carried or plan.replaced or len(plan.parents) > 1
     )
     return plan
+
+
+def _base(notes: NoteReader, tip: Commit | None, task: Task) -> tuple[Commit | None, list[Commit]]:
+    """(the commit to build on, former tips to unite with it).
+
+    A deleted ref goes on from the tip that is remembered.
+    """
+    strays = notes.history.strays(tip.id, task.deep) if tip else []
+    asked = task.former and (tip is None or not tip.complete)
+    remembered = notes.history.commit(task.former) if asked else None
+    if remembered is None or tip is None:
+        return tip or remembered, strays
+    known = remembered.id in [s.id for s in strays] or notes.history.contains(tip, remembered)
+    return tip, strays if known else [*strays, remembered]
 
 
 def _doubtful(notes: NoteReader, base: Commit, thorough: bool) -> bool:
@@ -124,9 +128,9 @@ def _already_checked(notes: NoteReader, id: str, tombstones: Tombstones) -> list
     """[id] where that commit knew all that was purged, and so need not be read again."""
     found = notes.history.commit(id) if id else None
     knew = Tombstones(notes.purges_of(found)) if found else None
-    return (
-        [id] if knew and tombstones.ids <= knew.ids and tombstones.versions <= knew.versions else []
-    )
+    if knew and tombstones.ids <= knew.ids and tombstones.versions <= knew.versions:
+        return [id]
+    return []
 
 
 def _follow(
@@ -138,20 +142,14 @@ def _follow(
     plan = Plan(tip, theirs)
     arrived = list(notes.gained(theirs.id, base.id if base else ""))
     tombstones = Tombstones(notes.purges_of(theirs))
-    forged = (
-        bool(tombstones)
-        and theirs.complete
-        and notes.history.holds(
-            theirs.id, _already_checked(notes, base.id, tombstones) if base else [], tombstones.doom
-        )
-    )
+    forged = False
+    if tombstones and theirs.complete:
+        known = _already_checked(notes, base.id, tombstones) if base else []
+        forged = notes.history.holds(theirs.id, known, tombstones.doom)
     if theirs.complete and base:
-        if forged or any(
-            not tombstones.doom(line)
-            for _, line in notetree.lines_gone(
-                notes.git, [(base.tree, theirs.tree)], notes.hex_len, strict=True
-            )
-        ):
+        pairs = [(base.tree, theirs.tree)]
+        gone = notetree.lines_gone(notes.git, pairs, strict=True)
+        if forged or any(not tombstones.doom(line) for _, line in gone):
             return None
     elif forged or not theirs.complete:
         union = _Union(notes, plan, theirs, careful=True, deep=False)
@@ -189,18 +187,16 @@ class _Union:
         """`theirs`: which of `others` is another clone's tip. `fresh`: the history before goes.
         `doubted`: the base may lie about what is in its history.
         """
-        plan = self.plan
+        plan, notes = self.plan, self.notes
         self._collect_purges(others)
         plan.tombstones = self.tombstones
         lost, plan.whole = (
             self.history.lost([self.base], deep=self.deep) if self.careful else ([], False)
         )
         self.base_is_dirty = self._holds_purged(lost) or (doubted and self._holds_purged_before())
-        plan.found = self._allowed(self.notes.absent(self.base, lost))
+        plan.found = self._allowed(notes.absent(self.base, lost))
         kept = [other for other in others if self._take(other, other is theirs)]
-        plan.found = TreeEdit(self.notes.git, self.base.tree, self.notes.hex_len).unknown(
-            plan.found
-        )
+        plan.found = TreeEdit(notes.git, self.base.tree, notes.hex_len).unknown(plan.found)
         plan.refused = theirs is not None and theirs in others and theirs not in kept
         plan.replaced = fresh or self.base_is_dirty
         plan.parents = [] if fresh else kept if self.base_is_dirty else [self.base, *kept]
@@ -218,9 +214,7 @@ class _Union:
         return [(key, line) for key, line in lines if not self.tombstones.doom(line)]
 
     def _holds_purged(self, lost: list[tuple[str, bytes]]) -> bool:
-        """Whether the base, or what its history lost, has text that its writer did not know to be
-        purged.
-        """
+        """Whether the base or what it lost has text that its writer did not know to be purged."""
         if not self.tombstones or (self.base.complete and not self.unknown_purges):
             return False
         lines = (*lost, *self.notes.contents(self.base))
@@ -236,7 +230,7 @@ class _Union:
         """
         plan = self.plan
         known = [] if self.base_is_dirty else [self.base.id]
-        found, readable = _difference(self.notes, other, self.base, strict, plan.carried)
+        found, readable = self._difference(other, strict)
         lost, whole = (
             self.history.lost([other], known=known) if self.careful or strict else ([], False)
         )
@@ -251,43 +245,19 @@ class _Union:
             and not self.history.holds(other.id, known, self.tombstones.doom)
         )
 
-
-def _difference(
-    notes: NoteReader, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]
-) -> tuple[list[tuple[str, bytes]], bool]:
-    """(the (key, line) that another commit has and the base lacks, whether all of it could be
-    read); if `strict`, raises GitFailed where it could not.
-
-    Adds to `whole` its notes that are too large to be read, by their blobs.
-    """
-    pairs = [(other.tree, base.tree)]
-    try:
-        return list(
-            notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True, whole=whole)
-        ), True
-    except GitFailed:
-        if strict:
-            raise
-    try:
-        return list(notetree.lines_gone(notes.git, pairs, notes.hex_len)), False
-    except GitFailed:
-        return [], False
-
-
-def _base(
-    notes: NoteReader, tip: Commit | None, former: str, deep: bool
-) -> tuple[Commit | None, list[Commit]]:
-    """(the commit to build on, former tips to unite with it).
-
-    A deleted ref goes on from the tip that is remembered.
-    """
-    strays = notes.history.strays(tip.id, deep) if tip else []
-    remembered = (
-        notes.history.commit(former) if former and (tip is None or not tip.complete) else None
-    )
-    if remembered is None or (tip and remembered.id == tip.id):
-        return tip, strays
-    if tip is None:
-        return remembered, []
-    known = notes.history.contains(tip, remembered) or remembered.id in [s.id for s in strays]
-    return tip, strays if known else [*strays, remembered]
+    def _difference(self, other: Commit, strict: bool) -> tuple[list[tuple[str, bytes]], bool]:
+        """(the (key, line) that another commit has and the base lacks, whether all of it could be
+        read); its notes that are too large to be read are carried. If `strict`, raises GitFailed
+        where it could not.
+        """
+        git, pairs = self.notes.git, [(other.tree, self.base.tree)]
+        carried = self.plan.carried
+        try:
+            return list(notetree.lines_gone(git, pairs, strict=True, whole=carried)), True
+        except GitFailed:
+            if strict:
+                raise
+        try:
+            return list(notetree.lines_gone(git, pairs)), False
+        except GitFailed:
+            return [], False

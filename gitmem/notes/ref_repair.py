@@ -1,14 +1,12 @@
 """A notes ref that is gone, or whose newest objects are not here: moved back to its last whole
 state.
 
-`git gc --prune=now` and `git prune --expire=now` delete objects that a writer beside them has just
-made and not yet named (git warns of it); a power cut takes objects that were never synced. Every
-git command then stops at the ref.
-
-`mend` moves such a ref to the newest former tip of which every object is here. It notes the
-commit that the ref left as a debt, so that each write can look whether the missing objects are
-here by now (`rescue`), and keeps the lines of recent writes in `<git-common-dir>/mem`. Where a
-missing object may be elsewhere (a partial clone, alternates), nothing is done unasked.
+`git gc --prune=now` deletes objects that a writer beside it has just made and not yet named (git
+warns of it); a power cut takes objects that were never synced. Every git command then stops at the
+ref. `mend` moves it to the newest former tip of which every object is here, and notes the commit
+that it left as a debt, so that each write can look whether the objects are here by now (`rescue`).
+The lines of recent writes are kept in `<git-common-dir>/mem`. Where a missing object may be
+elsewhere (a partial clone, alternates), nothing is done unasked.
 """
 
 from __future__ import annotations
@@ -16,17 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 
 from ..core.errors import MemError
 from ..git import config, gc_roots, memfile, reflock
+from ..git.gitcmd import Git
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..git.gitcmd import Git
-
-    Item = tuple[str, bytes]  # (anchor, line)
+Item = tuple[str, bytes]  # (anchor, line)
 
 _MOST = 64 * 1024  # bytes of an append that is kept; a larger one is a pack, which git keeps
 _FULL = 512 * 1024  # bytes of the file of recent lines, which then begins anew
@@ -42,17 +36,13 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
 
     Returns that commit; "" where the ref begins anew with the lines that can be read; None where
     the ref is whole, or no older commit is. A ref that is gone goes to its newest commit that is
-    here, also where that is not whole; and the commit is also returned where the disk takes
-    nothing. `asked`: the user knows of it, so alternates, which may have lost the objects for good,
-    stop nothing.
+    here, whole or not, also where the disk takes nothing. `asked`: the user knows of it, so
+    alternates stop nothing.
     """
     # The backup first: it is verified last.
-    backup = git.text("rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128))
-    held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
-    held = held if held.strip("0") else ""
-    elsewhere = git.partial or (
-        not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))
-    )
+    backup, held = _held(git, config.backup_of(ref)), _held(git, ref)
+    alternates = os.path.join(git.common_dir, "objects", "info", "alternates")
+    elsewhere = git.partial or (not asked and os.path.exists(alternates))
     if held and (elsewhere or not missing(git, held)):
         return None
     ids = [id for id in former(git, ref, more) if id != held]
@@ -73,10 +63,15 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
             if held:
                 return None
     if held:
-        broken = backup if backup.strip("0") and missing(git, backup) else ""
+        broken = backup if backup and missing(git, backup) else ""
         return to if reflock.take_back(git, ref, to, held, broken) else None
     reflock.put_back(git, ref, to, backup, RESTORED)
     return to
+
+
+def _held(git: Git, ref: str) -> str:
+    id = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
+    return id if id.strip("0") else ""
 
 
 def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) -> list[str]:
@@ -120,9 +115,7 @@ def _only_write(git: Git, ref: str) -> bool:
 
 
 def missing(git: Git, id: str) -> list[str]:
-    """Ids of the missing objects of a notes commit (or a tree, or a note), itself included; its
-    parents are not looked at.
-    """
+    """The missing objects of a notes commit (or tree, or note), itself included; no parents."""
     if git.objects.get(id) is None:
         return [id]
     options = ("--objects", "--no-object-names", "--missing=print", "--no-walk")

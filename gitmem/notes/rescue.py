@@ -8,6 +8,7 @@ read, and each write looks whether that can be done by now.
 from __future__ import annotations
 
 import contextlib
+from typing import NamedTuple
 
 from ..core import record
 from ..core.errors import GitFailed
@@ -19,42 +20,37 @@ from .treeedit import TreeEdit
 _NAMED = 1000  # missing objects that each write looks for
 
 
-class Lost:
+class Lost(NamedTuple):
     """`lines` to write again; then `paid` debts are replaced by `left` ones (`settle`)."""
 
-    __slots__ = ("left", "lines", "paid")
-
-    def __init__(self) -> None:
-        self.lines: list[Item] = []
-        self.paid: list[str] = []
-        self.left: list[str] = []
+    lines: list[Item]
+    paid: list[str]
+    left: list[str]
 
 
 def lost_lines(notes: NoteReader) -> Lost:
     """The lines that a ref lost when it was mended and has not got back, without purged ones."""
-    out, git = Lost(), notes.git
+    git = notes.git
     found = ref_repair.recent_lines(git, notes.ref)
+    paid, left = [], []
     for row in ref_repair.debts(git, notes.ref):
         held, *away = row.split(" ")
         if away and not all(git.ids(away)):
             continue  # still away; everything else of it was read before
-        out.paid.append(row)
+        paid.append(row)
         gone: dict[str, None] = {}
         for id in away or [held]:  # the commit itself may be gone, by a purge
             found += _readable(notes, id)
             gone.update(dict.fromkeys(ref_repair.missing(git, id)))
         if gone:
-            out.left.append(" ".join([held, *list(gone)[:_NAMED]]))
-    if out.paid:
-        tip = notes.tip()
-        there = {line for _, line in _readable(notes, tip)} if tip else set()
-        tombstones = Tombstones(notes.purges())
-        out.lines = [
-            item
-            for item in dict.fromkeys(found)
-            if item[1] not in there and not tombstones.doom(item[1])
-        ]
-    return out
+            left.append(" ".join([held, *list(gone)[:_NAMED]]))
+    if not paid:
+        return Lost([], [], [])
+    tip = notes.tip()
+    there = {line for _, line in _readable(notes, tip)} if tip else set()
+    doom = Tombstones(notes.purges()).doom
+    lines = [i for i in dict.fromkeys(found) if i[1] not in there and not doom(i[1])]
+    return Lost(lines, paid, left)
 
 
 def settle(notes: NoteReader, items: list[Item], lost: Lost) -> None:
@@ -66,9 +62,7 @@ def settle(notes: NoteReader, items: list[Item], lost: Lost) -> None:
 
 
 def _readable(notes: NoteReader, id: str) -> list[Item]:
-    """(anchor, line) of a notes commit, or of a tree or note of one, as far as they are here; and
-    the moves that copies state.
-    """
+    """(anchor, line) of a notes commit, tree or note, and moves that copies state, if readable."""
     out = []
     edit = TreeEdit(notes.git, None, notes.hex_len)
     with contextlib.suppress(GitFailed):
@@ -86,19 +80,13 @@ def _readable(notes: NoteReader, id: str) -> list[Item]:
 
 def _notes_below(notes: NoteReader, id: str) -> list[tuple[str, str]]:
     """(key, blob id) of the notes in a commit; the key is "" where only a tree or note is left."""
-    found = notes.git.objects.get(id)
+    git = notes.git
+    found = git.objects.get(id)
     if found and found[1] == "commit":
-        return list(notetree.all_notes(notes.git, id, notes.hex_len))
-    below = [id] if found and found[1] == "blob" else []
+        return list(notetree.all_notes(git, id))
+    below = [id]
     if found and found[1] == "tree":
-        rows = [
-            row.split(b"\t")[0].split()
-            for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")
-        ]
-        below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
-    read = zip(below, notes.git.objects.get_many(below, notes.git.largest), strict=True)
-    return [
-        ("", blob)
-        for blob, found in read
-        if found and notetree.continued(found[2], notes.hex_len) is None
-    ]
+        entries = notetree.entries(git, id)
+        below = [blob.decode() for mode, blob, _ in entries if mode != notetree.GITLINK]
+    read = [got for got in git.objects.get_many(below, git.largest) if got and got[1] == "blob"]
+    return [("", got[0]) for got in read if notetree.continued(got[2], notes.hex_len) is None]

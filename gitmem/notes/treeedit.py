@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
 from . import notetree
-from .notetree import PURGED, split_lines
+from .notetree import PURGED, note_key, split_lines
 
 BOUND = 32 * 1024  # bytes of a note before it is continued
 
@@ -27,31 +27,25 @@ class TreeEdit:
         self._git = git
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
-        self._kept = notetree.strangers(git, keep, hex_len) if keep else []
+        self._kept = notetree.strangers(git, keep) if keep else []
         if keep:
-            self._tree.fanned = (
-                sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
-            )
+            count = sum(1 for _ in notetree.all_notes(git, keep))
+            self._tree.fanned = count >= notetree.SPLIT
         self._known: dict[str, bytes] = {}  # {blob id: content} of notes that were read
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}
 
     def commands(self) -> bytes:
-        """The changes as fast-import commands: deletions first, so that a note may move. Once."""
+        """The changes as fast-import commands. Once."""
         for old, new in self._moves.items():
+            paths = self._tree.notes(old.replace("/", ""))
             if old in self._writes:
                 self._writes[new] = self._writes.pop(old)
-            elif self._unread(old.replace("/", "")):
-                paths = self._tree.notes(old.replace("/", ""))
-                if len(paths) > 1 or new in self._writes:
-                    continue  # stays where it is: readers accept that
+            elif len(paths) == 1 and new not in self._writes:
                 self._kept.append((b"100644", paths[0][1].encode(), new.encode()))
-            elif new not in self._writes:
-                # The level below may have a note of this key already: its lines count too.
-                key = old.replace("/", "")
-                self._writes[new] = b"".join(line + b"\n" for line in self._lines(key))
-                self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != new))
+            else:
+                continue  # of several paths each stays where it is: readers accept that
             self._drops[old] = None
         out = [b"M %s %s %s\n" % entry for entry in self._kept]
         out += [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
@@ -62,15 +56,13 @@ class TreeEdit:
         return b"".join(out)
 
     def anchor_of(self, key: str) -> str:
-        """The anchor a note's key stands for: of a continuation its commit ("" for none, or
-        PURGED), else the key itself.
-        """
+        """The anchor of a note's key: of a continuation its commit, "" or PURGED, else the key."""
         # A commit that a partial clone does not have is not fetched for its name; the key of a
         # continuation that this tree keeps alive is.
         most = self._git.largest
-        found = self._git.local.get(key, most) or (
-            self._git.objects.get(key, most) if self._tree.has_key(key) else None
-        )
+        found = self._git.local.get(key, most)
+        if not found and self._tree.has_key(key):
+            found = self._git.objects.get(key, most)
         blob = found[2] if found and found[1] == "blob" else b""
         anchor = notetree.continued(blob, self._hex_len)
         return key if anchor is None else anchor
@@ -79,16 +71,12 @@ class TreeEdit:
         """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to
         continuations. Once for each anchor.
         """
-        if anchor not in ("", PURGED) and (
-            len(anchor) != self._hex_len or not notetree.is_hex(anchor)
-        ):
+        if anchor not in ("", PURGED) and note_key(anchor, self._hex_len) is None:
             raise ValueError(f"'{anchor}' is no object id")
         n = self._last(anchor)
         at = 0
         while at < len(lines):
-            key, content = (
-                (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
-            )
+            key, content = self._place(anchor, n)
             if self._unread(key):
                 n += 1  # it is full, whatever it holds
                 continue
@@ -105,16 +93,16 @@ class TreeEdit:
                 self._write(key, have)
             n += 1
 
+    def _place(self, anchor: str, n: int) -> tuple[str, bytes]:
+        """(key, content of the key blob) of an anchor's note, or of its n-th continuation."""
+        return notetree.continuation(anchor, n, self._hex_len) if n else (anchor, b"")
+
     def carry(self, key: str, blob: str) -> None:
-        """Puts a note that is too large to be read into the tree as it is, where its anchor has a
-        place free. After `add`.
-        """
+        """Puts a note that is too large to be read where its anchor has a place. After `add`."""
         anchor = self.anchor_of(key)
         n = 0 if anchor == key and self._git.local.get(anchor) is not None else 1
         while True:
-            at, content = (
-                (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
-            )
+            at, content = self._place(anchor, n)
             there = self._tree.notes(at)
             if any(id == blob for _, id in there):
                 return
@@ -136,11 +124,9 @@ class TreeEdit:
         for key, line in found:
             anchor = self.anchor_of(key)
             if anchor not in have:
-                have[anchor] = set(self._lines(anchor)) if anchor not in ("", PURGED) else set()
-                n = 1
-                while self._tree.notes(below := notetree.continuation(anchor, n, self._hex_len)[0]):
-                    have[anchor].update(self._lines(below))
-                    n += 1
+                own = [anchor] if anchor not in ("", PURGED) else []
+                keys = [*own, *self._tree.continuations(anchor)]
+                have[anchor] = {line for key in keys for line in self._lines(key)}
             if line not in have[anchor]:
                 have[anchor].add(line)
                 out.append((key, line))
@@ -180,12 +166,9 @@ class TreeEdit:
         self._moves.update(moves)
 
     def _last(self, anchor: str) -> int:
-        """The last continuation an anchor has, by doubling and halving: any one may be appended
-        to."""
-        known = anchor not in ("", PURGED) and self._git.local.get(anchor) is not None
-        low = (
-            0 if known else 1
-        )  # a commit that is not here cannot keep a note through `git notes prune`
+        """The last continuation that an anchor has: any one may be appended to."""
+        # A commit that is not here cannot keep a note through `git notes prune`.
+        low = 0 if anchor not in ("", PURGED) and self._git.local.get(anchor) is not None else 1
 
         def there(n: int) -> bool:
             return bool(self._tree.notes(notetree.continuation(anchor, n, self._hex_len)[0]))

@@ -1,10 +1,10 @@
 """The user's signing keys as git knows them: which program, which key, which files; and the one
 place that starts such a program.
 
-Everything comes from the settings git reads for signed commits (`gpg.*`,
-`user.signingKey`); relative file names start where git's do, at the top of the
-working tree. Promise: a program that is missing, hangs or asks in vain ends
-in `Unusable`, with words for the user, never in a wait without end.
+Everything comes from the settings git reads for signed commits (`gpg.*`, `user.signingKey`);
+relative file names start where git's do, at the top of the working tree. Promise: a program that is
+missing, hangs or asks in vain ends in `Unusable`, with words for the user, never in a wait without
+end.
 """
 
 from __future__ import annotations
@@ -26,29 +26,22 @@ class Unusable(Exception):
 
 
 class Keys:
-    """git's signing settings in one repository.
-
-    `home`: the directory that relative names start from.
-    """
+    """git's signing settings in one repository. `home`: where relative names start."""
 
     def __init__(self, settings: Config, home: str) -> None:
         self._git = settings.git
         self.home = home
         self.format = self._git.get("gpg.format", OPENPGP).lower()
+        self.signing_key = self._git.get("user.signingkey", "")
         self.identity = settings.committer
         self.min_trust = self._git.get("gpg.mintrustlevel", "").lower()
         self.allowed = self._file("gpg.ssh.allowedsignersfile")
         self.revoked = self._file("gpg.ssh.revocationfile")
 
-    @property
-    def signing_key(self) -> str:
-        """`user.signingKey`, "" where it is not set."""
-        return self._git.get("user.signingkey", "")
-
     def program(self, kind: str) -> str:
-        named = self._git.get(f"gpg.{kind}.program") or (
-            self._git.get("gpg.program") if kind == OPENPGP else ""
-        )
+        named = self._git.get(f"gpg.{kind}.program")
+        if not named and kind == OPENPGP:
+            named = self._git.get("gpg.program")
         return os.path.expanduser(named) if named else _DEFAULT[kind]
 
     def default_ssh_key(self) -> str:
@@ -70,48 +63,28 @@ class Keys:
         return os.path.join(self.home, os.path.expanduser(value)) if value else ""
 
     def call(self, argv: list[str], stdin: bytes, patience: float) -> tuple[int, bytes, bytes]:
-        """(exit status, stdout, stderr) of a program, which may use the terminal to ask for a
-        passphrase.
-        """
+        """(exit status, stdout, stderr) of a program, which may ask for a passphrase."""
+        pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen(
-                argv,
-                cwd=self.home,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+            process = subprocess.Popen(argv, cwd=self.home, stdin=pipe, stdout=pipe, stderr=pipe)
         except OSError as e:
             raise Unusable(f"cannot run '{argv[0]}': {e.strerror}") from e
-        try:
-            out, err = process.communicate(stdin, timeout=patience)
-        except subprocess.TimeoutExpired as e:
-            raise Unusable(f"'{argv[0]}' gave no answer in {patience:g} seconds") from e
-        finally:
-            if process.poll() is None:
-                _end(process)
+        with process:
+            try:
+                out, err = process.communicate(stdin, timeout=patience)
+            except subprocess.TimeoutExpired as e:
+                raise Unusable(f"'{argv[0]}' gave no answer in {patience:g} seconds") from e
+            finally:
+                if process.poll() is None:
+                    process.terminate()  # killed at once it would leave the terminal without echo
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_GRACE)
+                    process.kill()
         return process.returncode, out, err
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    # Killed at once it would leave the terminal without echo.
-    process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
 
 
 def last_line(err: bytes) -> str:
     """What a program said last, without the lines that are for machines."""
-    rows = [
-        row.strip()
-        for row in err.decode("utf-8", "replace").splitlines()
-        if row.strip() and not row.startswith("[GNUPG:]")
-    ]
+    rows = [row.strip() for row in err.decode("utf-8", "replace").splitlines()]
+    rows = [row for row in rows if row and not row.startswith("[GNUPG:]")]
     return rows[-1] if rows else "it gave no reason"

@@ -1,15 +1,14 @@
 """Signs records: the one place through which every writer's lines go where signing is on.
 
-What is signed is `record.signed_bytes`: the canonical line without its
-`signature`. The signature is the armored text that git's own programs make;
-an SSH one is made for the namespace `git-mem`, so that it can never pass for
-the signature of a commit, nor a commit's for one of a memory.
+What is signed is `record.signed_bytes`: the canonical line without its `signature`. The signature
+is the armored text that git's own programs make; an SSH one is made for the namespace `git-mem`, so
+that it can never pass for the signature of a commit, nor a commit's for one of a memory.
 
-Promise: all records of a call are signed, or `CannotSign` is raised and
-nothing has been stored. Where signing is off this module is not even loaded.
+Promise: all records of a call are signed, or `CannotSign` is raised and nothing has been stored.
+Where signing is off this module is not even loaded.
 
-Cost: one process a record, about 5 ms. ssh-keygen signs many files in one
-process: 10,000 in 5.5 s, and a passphrase is asked for once.
+Cost: one process a record, about 5 ms. ssh-keygen signs many files in one process: 10,000 in 5.5 s,
+and a passphrase is asked for once.
 """
 
 from __future__ import annotations
@@ -58,18 +57,14 @@ def lines(
 
 
 def _dated(data: dict[str, Any]) -> dict[str, Any]:
-    """A record that claims another time than now (an import) says when it was signed: keys are
-    valid for a time.
-    """
-    now = record.now()
+    """Where a record claims another time than now (an import), says when it was signed."""
+    now, parse = record.now(), datetime.datetime.fromisoformat
     try:
-        apart = abs(
-            datetime.datetime.fromisoformat(str(data.get("at")))
-            - datetime.datetime.fromisoformat(now)
-        )
+        if abs(parse(str(data.get("at"))) - parse(now)) <= _CLOCK:
+            return data
     except (ValueError, TypeError):
-        return {**data, "signed_at": now}
-    return data if apart <= _CLOCK else {**data, "signed_at": now}
+        pass
+    return {**data, "signed_at": now}
 
 
 def signatures(
@@ -77,13 +72,9 @@ def signatures(
 ) -> list[str]:
     """An armored signature of each payload. Raises Unusable."""
     if keys.format in (OPENPGP, X509):
-        argv = [
-            keys.program(keys.format),
-            "--status-fd=2",
-            "-bsau",
-            keys.signing_key or keys.identity,
-        ]
-        return [_gpg(keys, argv, payload, patience) for payload in payloads]
+        program, key = keys.program(keys.format), keys.signing_key or keys.identity
+        argv, mark = [program, "--status-fd=2", "-bsau", key], b"\n[GNUPG:] SIG_CREATED "
+        return [_one(keys, argv, payload, patience, mark) for payload in payloads]
     if keys.format != SSH:
         raise Unusable(f"gpg.format is '{keys.format}', not openpgp, ssh or x509")
     key = keys.signing_key or keys.default_ssh_key()
@@ -94,33 +85,30 @@ def signatures(
         )
     with contextlib.ExitStack() as stack:
         argv = [keys.program(SSH), "-Y", "sign", "-n", NAMESPACE, "-f"]
-        literal = key.removeprefix("key::") if key.startswith(("key::", "ssh-")) else ""
-        if literal:
+        if key.startswith(("key::", "ssh-")):
             # A public key whose private half is in the agent; the program wants a file.
             named = stack.enter_context(
                 tempfile.NamedTemporaryFile("w", prefix="git-mem-key-", encoding="utf-8")
             )
-            named.write(literal + "\n")
+            named.write(key.removeprefix("key::") + "\n")
             named.flush()
             argv += [named.name, "-U"]
         else:
             argv.append(os.path.join(keys.home, os.path.expanduser(key)))
         # A program of the user's own is called as for one commit: what else it can do is not known.
         if len(payloads) >= _BATCH_FROM and os.path.basename(argv[0]) == "ssh-keygen":
-            return _ssh_many(keys, argv, payloads, scratch, patience)
-        return [_ssh(keys, argv, payload, patience) for payload in payloads]
+            try:
+                return _ssh_many(keys, argv, payloads, scratch, patience)
+            except OSError as e:
+                raise Unusable(f"cannot lay out the records: {e.strerror}") from e
+        mark = b"-----BEGIN SSH SIGNATURE-----"
+        return [_one(keys, argv, payload, patience, mark) for payload in payloads]
 
 
-def _gpg(keys: Keys, argv: list[str], payload: bytes, patience: float) -> str:
+def _one(keys: Keys, argv: list[str], payload: bytes, patience: float, mark: bytes) -> str:
+    """One signature. `mark`: what the program prints where it made one."""
     status, out, err = keys.call(argv, payload, patience)
-    if status or b"\n[GNUPG:] SIG_CREATED " not in b"\n" + err:
-        raise Unusable(f"{os.path.basename(argv[0])}: {last_line(err)}")
-    return _armor(out)
-
-
-def _ssh(keys: Keys, argv: list[str], payload: bytes, patience: float) -> str:
-    status, out, err = keys.call(argv, payload, patience)
-    if status or b"-----BEGIN SSH SIGNATURE-----" not in out:
+    if status or mark not in out + b"\n" + err:
         raise Unusable(f"{os.path.basename(argv[0])}: {last_line(err)}")
     return _armor(out)
 
@@ -131,17 +119,13 @@ def _ssh_many(
     made: list[str] = []
     sweep(scratch)
     os.makedirs(scratch, mode=0o700, exist_ok=True)
-    where = tempfile.mkdtemp(
-        prefix=_SCRATCH, dir=scratch
-    )  # mode 0700: it holds the texts until they are signed
-    try:
+    # Mode 0700: it holds the texts until they are signed.
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=scratch) as where:
         for first in range(0, len(payloads), _BATCH):
-            names = [
-                os.path.join(where, str(i))
-                for i in range(first, min(first + _BATCH, len(payloads)))
-            ]
-            for name, payload in zip(names, payloads[first:], strict=False):
-                with open(name, "wb") as f:
+            names = []
+            for i, payload in enumerate(payloads[first : first + _BATCH], first):
+                names.append(os.path.join(where, str(i)))
+                with open(names[-1], "wb") as f:
                     f.write(payload)
             status, _, err = keys.call([*argv, *names], b"", patience)
             if status:
@@ -151,24 +135,17 @@ def _ssh_many(
                     made.append(_armor(f.read()))
                 os.unlink(name)
                 os.unlink(name + ".sig")
-    except OSError as e:
-        raise Unusable(f"cannot lay out the records: {e.strerror}") from e
-    finally:
-        shutil.rmtree(where, ignore_errors=True)
     return made
 
 
 def sweep(scratch: str, age: float = _ABANDONED) -> None:
-    """Removes batch directories that a killed process left, older than `age` seconds: they hold
-    texts.
-    """
+    """Removes batch directories, which hold texts, that a killed process left."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(scratch):
-            if (
-                entry.name.startswith(_SCRATCH)
-                and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age
-            ):
-                shutil.rmtree(entry.path, ignore_errors=True)
+            if entry.name.startswith(_SCRATCH):
+                made = entry.stat(follow_symlinks=False).st_mtime
+                if time.time() - made >= age:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _armor(out: bytes) -> str:

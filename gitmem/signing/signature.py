@@ -2,11 +2,10 @@
 
 Promise: a check never raises. A signature that cannot be checked (no such key, program or file) is
 `unknown`, and every signature that is not plainly valid is less than `good`; so a reader that acts
-on `good` alone fails closed. Checking asks no network of its own accord (gpgsm may look for
-revocation lists, as its configuration says).
+on `good` alone fails closed. Checking asks no network of its own accord (gpgsm may).
 
-A signature counts only on a canonical line: JSON that says a name twice could be read in two ways,
-one of them signed. Cost: one process a record, about 6 ms; two more for the first of an SSH key.
+A signature counts only on a canonical line: JSON that says a name twice could be read in two ways.
+Cost: one process a record, about 6 ms; two more for the first of an SSH key.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from ..core import record
 from ..core.digest import sha256
@@ -49,18 +51,13 @@ _PGP_STATES = {
 }
 
 
-class Verdict:
-    """`signer`: the principal or user id, "" for an unknown one; `key`: a fingerprint; `reason`: of
-    a state below `good`.
-    """
+class Verdict(NamedTuple):
+    """`signer`: principal or user id, "" for unknown; `key`: fingerprint; `reason`: if not good."""
 
-    __slots__ = ("key", "reason", "signer", "state")
-
-    def __init__(self, state: str, signer: str = "", key: str = "", reason: str = "") -> None:
-        self.state = state
-        self.signer = signer
-        self.key = key
-        self.reason = reason
+    state: str
+    signer: str = ""
+    key: str = ""
+    reason: str = ""
 
 
 def check_all(
@@ -70,24 +67,19 @@ def check_all(
 
     `tell` takes how many more are done, from any thread.
     """
+
+    def check(some: list[Record]) -> list[Verdict]:
+        out = []
+        with Checker(keys) as checker:
+            for r in some:
+                out.append(checker.of(r))
+                tell(1)
+        return out
+
     workers = min(os.cpu_count() or 1, _WORKERS, len(records) // _MANY + 1)
-    if workers == 1:
-        return _check_part(keys, records, tell)
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(workers) as pool:
-        parts = [records[i::workers] for i in range(workers)]
-        found = list(pool.map(lambda part: _check_part(keys, part, tell), parts))
+        found = list(pool.map(check, [records[i::workers] for i in range(workers)]))
     return [found[i % workers][i // workers] for i in range(len(records))]
-
-
-def _check_part(keys: Keys, records: list[Record], tell: Callable[[int], None]) -> list[Verdict]:
-    out = []
-    with Checker(keys) as checker:
-        for r in records:
-            out.append(checker.of(r))
-            tell(1)
-    return out
 
 
 class Checker:
@@ -96,16 +88,15 @@ class Checker:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._principals: dict[bytes, list[str]] = {}
-        self._files: list[str] = []
+        self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Checker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self._files:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-        self._files = []
+        with contextlib.suppress(OSError):
+            if self._files:
+                self._files.cleanup()
 
     def of(self, r: Record) -> Verdict:
         """The verdict on a record's signature."""
@@ -115,10 +106,10 @@ class Checker:
         if not isinstance(armor, str) or len(armor) > _LONGEST or not armor.isascii():
             return Verdict(BAD, reason="it is no armored text")
         try:
-            if record.dump(r.data) != r.line:
-                return Verdict(BAD, reason="the record is not in canonical form")
-            payload = record.signed_bytes(r.data)
+            payload = record.signed_bytes(r.data) if record.dump(r.data) == r.line else None
         except (ValueError, RecursionError):
+            payload = None
+        if payload is None:
             return Verdict(BAD, reason="the record is not in canonical form")
         try:
             if armor.startswith("-----BEGIN SSH SIGNATURE-----"):
@@ -131,15 +122,14 @@ class Checker:
             return Verdict(UNKNOWN, reason=str(e))
         return Verdict(UNKNOWN, reason="a kind of signature this git mem does not know")
 
-    def _file(self, number: int, content: str) -> str:
+    def _file(self, name: str, content: str) -> str:
         """A temporary file with this content: the programs read signatures by a file's name."""
-        while len(self._files) <= number:
-            handle, name = tempfile.mkstemp(prefix="git-mem-sig-")
-            os.close(handle)
-            self._files.append(name)
-        with open(self._files[number], "w", encoding="utf-8") as f:
+        if self._files is None:
+            self._files = tempfile.TemporaryDirectory(prefix="git-mem-sig-")
+        path = os.path.join(self._files.name, name)
+        with open(path, "w", encoding="utf-8") as f:
             f.write(content)
-        return self._files[number]
+        return path
 
     # OpenPGP and X.509
 
@@ -147,7 +137,8 @@ class Checker:
         program = self._keys.program(kind)
         # A gpg.conf that fetches keys for mail must not turn a search into a network request.
         extra = ["--no-auto-key-retrieve"] if os.path.basename(program) in ("gpg", "gpg2") else []
-        argv = [program, "--status-fd=1", *extra, "--verify", self._file(0, armor + "\n"), "-"]
+        file = self._file("signature", armor + "\n")
+        argv = [program, "--status-fd=1", *extra, "--verify", file, "-"]
         _, out, err = self._keys.call(argv, payload, _PATIENCE)
         states: list[tuple[str, str]] = []
         key = trust = ""
@@ -157,17 +148,16 @@ class Checker:
             words = line.removeprefix("[GNUPG:] ").split(" ", 2)
             if words[0] in _PGP_STATES:
                 named = len(words) > 2 and words[0] != "ERRSIG"
-                states.append((_PGP_STATES[words[0]], _unescaped(words[2]) if named else ""))
+                states.append((_PGP_STATES[words[0]], unquote(words[2]) if named else ""))
                 key = key or (words[1] if len(words) > 1 else "")
             elif words[0] == "VALIDSIG":
                 key = words[1]
             elif words[0].startswith("TRUST_"):
                 trust = words[0].removeprefix("TRUST_").lower()
-        if len(states) != 1:
-            several = "it holds several signatures"
-            return (
-                Verdict(BAD, reason=several) if states else Verdict(UNKNOWN, reason=last_line(err))
-            )
+        if not states:
+            return Verdict(UNKNOWN, reason=last_line(err))
+        if len(states) > 1:
+            return Verdict(BAD, reason="it holds several signatures")
         state, signer = states[0]
         if state != GOOD:
             return Verdict(state, signer, key, "no public key here" if state == UNKNOWN else "")
@@ -191,7 +181,9 @@ class Checker:
         if revoked and not os.access(revoked, os.R_OK):
             why = f"cannot read '{revoked}', which names the revoked keys"
             return Verdict(UNKNOWN, key=key, reason=why)
-        check = _SshCheck(self._keys, payload, self._file(0, armor + "\n"), _verify_time(at))
+        check = _SshCheck(
+            self._keys, payload, self._file("signature", armor + "\n"), _verify_time(at)
+        )
         signer, tried, words = self._signer(check, public)
         if signer:
             return Verdict(GOOD, signer, key)
@@ -213,9 +205,7 @@ class Checker:
         return Verdict(UNTRUSTED, first, key, why)
 
     def _signer(self, check: _SshCheck, public: bytes) -> tuple[str, list[str], str]:
-        """(the principal for whom the signature is valid, "" for none; those that were tried; what
-        the program said).
-        """
+        """(principal for whom the signature is valid, those tried, the program's words)."""
         if not check.allowed:
             return "", [], ""
         # A key hardly ever changes its principal. `verify` alone decides, so a principal that was
@@ -232,21 +222,17 @@ class Checker:
         return "", [*tried, *found], words
 
     def _is_revoked(self, check: _SshCheck, public: bytes, signer: str) -> bool:
-        """Whether only the list of revoked keys makes a valid signature fail; the program does not
-        say so itself.
-        """
+        """Whether only the list of revoked keys makes it fail; the program does not say so."""
         if signer and check.verify(signer, revoked=""):
             return True
         kind = public[4 : 4 + int.from_bytes(public[:4], "big")].decode("ascii", "replace")
-        anyone = self._file(1, f"anyone {kind} {base64.b64encode(public).decode()}\n")
+        anyone = self._file("anyone", f"anyone {kind} {base64.b64encode(public).decode()}\n")
         valid = check.verify("anyone", anyone, revoked="")
         return valid and not check.verify("anyone", anyone)
 
 
 class _SshCheck:
-    """`ssh-keygen -Y` on one signature. `allowed`: the allowed signers file, "" where there is
-    none.
-    """
+    """`ssh-keygen -Y` on one signature. `allowed`: the allowed signers file, "" for none."""
 
     def __init__(self, keys: Keys, payload: bytes, named: str, when: list[str]) -> None:
         self._keys = keys
@@ -274,13 +260,10 @@ class _SshCheck:
 
 
 def _parse(armor: str) -> tuple[bytes, bytes]:
-    """(public key, namespace) of an SSH signature, empty where it is none (OpenSSH's
-    PROTOCOL.sshsig).
-    """
+    """(public key, namespace) of an SSH signature (PROTOCOL.sshsig), empty where it is none."""
+    body = "".join(armor.split("\n")[1:]).partition("-----END")[0]
     try:
-        blob = base64.b64decode(
-            "".join(armor.split("\n")[1:]).partition("-----END")[0], validate=True
-        )
+        blob = base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         return b"", b""
     if not blob.startswith(b"SSHSIG\0\0\0\1"):
@@ -300,9 +283,3 @@ def _verify_time(at: object) -> list[str]:
         return ["-Overify-time=" + time.strftime("%Y%m%d%H%M%S", when)]
     except (ValueError, OverflowError, OSError):
         return []
-
-
-def _unescaped(uid: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(uid)

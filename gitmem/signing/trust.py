@@ -1,15 +1,13 @@
 """Which records may be handed out unasked: the policy `mem.trust`, and the states of their
 signatures.
 
-The policy. `all`: every record. `signed`: records with a valid signature, by any key: the text is
-as its signer left it, whoever that is. `allowed-signers`: records that git's own keys vouch for.
-A record below the policy is kept, shown and marked; it is never injected.
+The policy. `all`: every record. `signed`: records with a valid signature, by any key.
+`allowed-signers`: records that git's own keys vouch for. A record below the policy is kept, shown
+and marked; it is never injected.
 
 Promise: a signature is checked once and its state kept in the cache, until the keys or their
 settings change (the stamp). An unchecked signature counts as below the policy. Under `all` nothing
-is checked. Everything here is derived and may be deleted.
-
-Standard library only; `signature` and `keys`, which start processes, are loaded for a check.
+is checked. Standard library only; `signature` and `keys` are loaded for a check.
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ _SETTINGS = (
     "gpg.program gpg.openpgp.program gpg.ssh.program gpg.x509.program gpg.mintrustlevel "
     "gpg.ssh.allowedsignersfile gpg.ssh.revocationfile gnupghome"
 )
+_FILES = "allowedsignersfile revocationfile"
 _KEYRINGS = "pubring.kbx pubring.gpg trustdb.gpg trustlist.txt public-keys.d/pubring.db gpg.conf"
 _SECRETLESS = (
     "v op id n at created signed_at signature salt commit base patch branch_patch after lines "
@@ -73,29 +72,28 @@ class Trust:
         """Names the state of all keys and key settings that checking looks at."""
         if not self._stamp:
             git = self.settings.git
-            files = [
-                git.get(name, "")
-                for name in ("gpg.ssh.allowedsignersfile", "gpg.ssh.revocationfile")
-            ]
             ring = git.get("gnupghome") or "~/.gnupg"
+            files = [git.get(f"gpg.ssh.{name}", "") for name in _FILES.split()]
+            files += [os.path.join(ring, name) for name in _KEYRINGS.split()]
             facts = [_RULES, *(git.get(name, "") for name in _SETTINGS.split())]
-            for name in [*files, *(os.path.join(ring, name) for name in _KEYRINGS.split())]:
-                facts.append(
-                    _seen(os.path.join(self.home, os.path.expanduser(name))) if name else ""
-                )
-            self._stamp = sha256("\n".join(facts).encode("utf-8", "surrogateescape")).hexdigest()[
-                :32
-            ]
+            facts += [self._seen(name) for name in files]
+            text = "\n".join(facts).encode("utf-8", "surrogateescape")
+            self._stamp = sha256(text).hexdigest()[:32]
         return self._stamp
+
+    def _seen(self, name: str) -> str:
+        try:
+            found = os.stat(os.path.join(self.home, os.path.expanduser(name))) if name else None
+        except OSError:
+            found = None
+        return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}" if found else ""
 
     def current(self, cache: Cache) -> bool:
         """Whether the states in the cache were found with the present keys."""
         return cache.meta("keys") == self.stamp()
 
     def injectable(self, cache: Cache, wanted: Filter) -> Filter:
-        """`wanted`, narrowed to what may be injected unasked; the same object where that is
-        everything.
-        """
+        """`wanted`, narrowed to what may be injected unasked; the same object for everything."""
         if not self.strict or self._nothing_below(cache):
             return wanted
         narrowed = wanted.copy()
@@ -103,9 +101,7 @@ class Trust:
         return narrowed
 
     def _nothing_below(self, cache: Cache) -> bool:
-        """Whether all that a search can find is known to be accepted: then it needs no filter,
-        which would cost more than the search.
-        """
+        """Whether all is known to be accepted: a filter would cost more than the search."""
         return (
             self.current(cache)
             and cache.meta("checked") == str(_last(cache))
@@ -115,51 +111,33 @@ class Trust:
     def public(
         self, cache: Cache, rows: Sequence[int], signed: Sequence[bool]
     ) -> list[dict[str, object] | None]:
-        """What readers are told of each memory row; None where it has no signature and the policy
-        asks for none.
-        """
+        """What readers are told of each memory row; None without signature, where none is asked."""
         self.catch_up(cache, self.most)
         known = self.states(cache, [row for row, has in zip(rows, signed, strict=True) if has])
         out: list[dict[str, object] | None] = []
         for row, has in zip(rows, signed, strict=True):
             state, signer = known.get(row, (UNVERIFIED, "")) if has else (NONE, "")
-            said: dict[str, object] = {"state": state, "signer": signer or None}
-            if self.strict:
-                said["accepted"] = self.accepts(state)
+            accepted = {"accepted": self.accepts(state)} if self.strict else {}
+            said: dict[str, object] = {"state": state, "signer": signer or None, **accepted}
             out.append(said if has or self.strict else None)
         return out
 
     def states(self, cache: Cache, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """{memory row: (state, signer)} of the rows whose signature has been checked; the others
-        have none, or nobody has looked.
-        """
+        """{memory row: (state, signer)} of the rows whose signature has been checked."""
         if not rows or not self.current(cache):
             return {}
-        out: dict[int, tuple[str, str]] = {}
-        for i in range(0, len(rows), 500):
-            part = ",".join(map(str, rows[i : i + 500]))
-            out.update(
-                {
-                    row: (state, signer)
-                    for row, state, signer in cache.db.execute(
-                        "SELECT m.row, s.state, s.signer FROM memory m JOIN signature s ON s.n ="
-                        f" m.line WHERE m.row IN ({part})"
-                    )
-                }
-            )
-        return out
+        found = cache.among(
+            "SELECT m.row, s.state, s.signer FROM memory m JOIN signature s ON s.n = m.line"
+            " WHERE m.row IN {}",
+            rows,
+        )
+        return {row: (state, signer) for row, state, signer in found}
 
     def look(self, cache: Cache, rows: Sequence[int]) -> None:
         """Checks the signatures of these memory rows now, if nobody has."""
         known = self.states(cache, rows)
-        lines = [
-            cache.db.execute(
-                "SELECT l.n, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?",
-                (row,),
-            ).fetchone()
-            for row in rows
-            if row not in known
-        ]
+        sql = "SELECT l.n, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?"
+        lines = [cache.db.execute(sql, (row,)).fetchone() for row in rows if row not in known]
         self.keep(cache, self.check([(n, raw) for n, raw in lines if b'"signature"' in raw]))
 
     def catch_up(self, cache: Cache, most: int | None = MANY) -> bool:
@@ -179,26 +157,23 @@ class Trust:
         found: list[tuple[int, bytes]] = []
         end = last
         have = "AND n NOT IN (SELECT n FROM signature)" if self.current(cache) else ""
-        for n, raw in cache.db.execute(
-            f"SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') {have} ORDER BY n",
-            (int(known or 0),),
-        ):
-            if b'"signature"' in raw:
-                if most is not None and len(found) == most:
-                    end = found[-1][0]
-                    break
-                found.append((n, raw))
+        sql = f"SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') {have} ORDER BY n"
+        for n, raw in cache.db.execute(sql, (int(known or 0),)):
+            if b'"signature"' not in raw:
+                continue
+            if most is not None and len(found) == most:
+                end = found[-1][0]
+                break
+            found.append((n, raw))
         return self.keep(cache, self.check(found), (known, str(end))) and end == last
 
     def check(
         self, lines: Iterable[tuple[int, bytes]], tell: Callable[[int], None] = lambda n: None
     ) -> list[tuple[int, Record, Verdict]]:
         """[(line, its record, verdict)], each checked now."""
-        records = [(n, r) for n, r in ((n, record.parse(raw)) for n, raw in lines) if r]
-        if not any("signature" in r.data for _, r in records):
-            from .signature import Verdict
-
-            return [(n, r, Verdict(NONE)) for n, r in records]
+        records = [(n, r) for n, raw in lines if (r := record.parse(raw))]
+        if not records:
+            return []
         from .keys import Keys
         from .signature import check_all
 
@@ -248,9 +223,7 @@ class Trust:
 
 
 def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
-    """(whether that is well, a text, a hint) about signing and the policy; nothing where neither is
-    on.
-    """
+    """(whether that is well, a text, a hint) about signing and the policy, if one is on."""
     out: list[tuple[bool, str, str]] = []
     git, policy = settings.git, settings["trust"]
     if settings.signing:
@@ -277,14 +250,6 @@ def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
         text = f"the allowed signers file '{path}' is in the working tree: who can push to a"
         out.append((False, f"{text} branch can add a key", "keep it outside of the repository"))
     return out
-
-
-def _seen(path: str) -> str:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ""
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _last(cache: Cache) -> int:

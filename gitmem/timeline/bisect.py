@@ -1,20 +1,14 @@
 """The commit that made a memory stale: the first after which a path of it never said again what it
 says.
 
-Nothing is tried one by one: git names the commits between the memory's own and
-HEAD that touched the path, under each of its names, and one look at the objects
-says in which of them it still was what it was. From HEAD back along those where
-it was not, to a commit all of whose parents still had it. So a change that was
-reverted and made again is the second one, and a rename is followed, not blamed.
+Nothing is tried one by one: git names the commits between the memory's own and HEAD that touched
+the path, under each of its names, and one look at the objects says in which of them it still was
+what it was. From HEAD back along those where it was not, to a commit all of whose parents still had
+it. So a change that was reverted and made again is the second one, and a rename is followed.
 
-The whole history between is looked at, not the first parents alone: whoever asks
-wants the commit with the change, its author and its message, not the merge that
-brought it. The merge is named beside it. Commits that do not descend from the
-memory's own are no candidates (they never had what it says); where a merge took
-the change from such a side, the merge is the answer, and `brought` has the commits
-of that side which touched the path.
-
-Not `renames`: that says where a name ended, here every commit between counts.
+The whole history between is looked at, not the first parents alone: the merge that brought the
+commit is named beside it. Where a merge took the change from a side that does not descend from the
+memory's own commit, the merge is the answer, and `brought` has the commits of that side.
 
 Promise: git decides. Processes grow with the renames, not with the commits.
 """
@@ -22,9 +16,10 @@ Promise: git decides. Processes grow with the renames, not with the commits.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import anchor_state, patch_id, path_state, records_at
+from ..anchors import anchor_state, path_state, records_at
 from ..anchors.path_history import renamed, spec
 from ..anchors.reachability import Reachability
 from ..core import lineanchor, record
@@ -37,6 +32,11 @@ from ..store import Store
 PATIENCE = 60.0  # seconds git may look for renames
 _HOPS = 32  # names a path may have had
 _BROUGHT = 5  # commits of a merged side that are named
+_WALK = "rev-list --topo-order --full-history --parents --ancestry-path"
+_LOG = (
+    "log --no-walk=unsorted -z --no-show-signature --no-color --no-notes --no-mailmap"
+    " --encoding=UTF-8 --date=short"
+)
 
 
 def bisect(
@@ -48,16 +48,12 @@ def bisect(
     """
     found = memories.find(store, prefix)
     data = found.record.data
-    repo = store.repo
-    head = repo.head()
+    head = store.repo.head()
     if not head:
         raise MemError("there is no commit here yet")
     places = memory_rows.places(data)
-    wanted = [
-        place
-        for place in places
-        if not paths or place[0].rstrip("/") in {p.rstrip("/") for p in paths}
-    ]
+    asked = {p.rstrip("/") for p in paths or []}
+    wanted = [place for place in places if not paths or place[0].rstrip("/") in asked]
     if not wanted:
         names = ", ".join(f"'{path}'" for path, _, _ in places[:5])
         raise MemError(
@@ -65,33 +61,24 @@ def bisect(
             hint=f"it names {names}" if names else "`git mem edit ID --path` adds one",
         )
     anchor, edited = memory_rows.commit_of(data), record.object_id(data.get("head"))
+    stale: list[dict[str, Any]] = []
+    fine: list[dict[str, str]] = []
 
-    def read(cache: Cache) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-        states = path_state.states(
-            repo, cache, [(anchor, *place) for place in wanted], head, PATIENCE
-        )
-        stale = []
-        fine = []
+    def read(cache: Cache) -> None:
+        stale.clear()
+        fine.clear()
+        noted = [(anchor, *place) for place in wanted]
+        states = path_state.states(store.repo, cache, noted, head, PATIENCE)
         for place, state in zip(wanted, states, strict=True):
+            said = {"path": place[0], "state": state.state}
             if state.state in path_state.STALE:
-                culprit = _Search(
-                    store, cache, [c for c in (anchor, edited) if c], place, head
-                ).run()
-                stale.append(
-                    {"path": place[0], "state": state.state, "now": state.now or None, **culprit}
-                )
+                search = _Search(store, cache, [c for c in (anchor, edited) if c], place, head)
+                stale.append({**said, "now": state.now or None, **search.run()})
             else:
-                fine.append(
-                    {
-                        "path": place[0],
-                        "state": state.state,
-                        **({"now": state.now} if state.now else {}),
-                        **({"reason": state.reason} if state.reason else {}),
-                    }
-                )
-        return stale, fine
+                more = {"now": state.now, "reason": state.reason}
+                fine.append({**said, **{name: text for name, text in more.items() if text}})
 
-    stale, fine = store.with_cache(read)[0]
+    store.with_cache(read)
     return found.memory.id, str(record.title_of(data)), stale, fine
 
 
@@ -117,37 +104,31 @@ class _Search:
         base = self._base()
         graph = self._graph(base)
         if not self._good([base])[base]:
-            return self._answer(
-                base, base
-            )  # what carries its commit's change brought other ones along
+            # What carries its commit's change brought other ones along.
+            return self._answer(base, base)
         good = self._good(graph)
-        if not graph or good[next(iter(graph))]:
+        here = next(iter(graph), base)
+        if good.get(here, True):
             raise MemError(
                 f"git names no commit since {base[:12]} that changed '{self.path}'",
                 hint="it may have been renamed in a way that git does not see",
             )
-        here = next(iter(graph))
         while bad := [p for p in graph[here] if p in graph and not good[p]]:
             here = bad[0]
         return {**self._answer(here, base), "looked_at": len(graph)}
 
     def _base(self) -> str:
-        """The memory's commit in this history: itself, what took its place, or what carries its
-        change; one that has the path as it was, if there is one.
-        """
+        """The memory's commit in this history, or what stands for it; one with the path first."""
         stands = anchor_state.states(self.repo, self.cache, self.anchors, self.head)
-        ways = anchor_state.places(self.cache, self.anchors)
-        line = Reachability(self.git, [self.head], {c for way in ways.values() for c in way})
-        inside = [
-            c
-            for a in self.anchors
-            for c in dict.fromkeys([stands[a].into or stands[a].commit, *ways[a]])
-            if line.contains(c)
+        places = anchor_state.places(self.cache, self.anchors)
+        reached = Reachability(self.git, [self.head], {c for some in places.values() for c in some})
+        candidates = [
+            c for a in self.anchors for c in (stands[a].into or stands[a].commit, *places[a])
         ]
+        inside = [c for c in dict.fromkeys(candidates) if reached.contains(c)]
         if not inside:
-            why = next(
-                (stands[a].reason or stands[a].state for a in self.anchors), anchor_state.NOWHERE
-            )
+            reasons = [stands[a].reason or stands[a].state for a in self.anchors]
+            why = (reasons or [anchor_state.NOWHERE])[0]
             raise MemError(
                 f"this history does not have the commit the memory is about ({why})",
                 hint=records_at.hint(self.repo),
@@ -161,19 +142,12 @@ class _Search:
         """
         graph: dict[str, list[str]] = {}
         for _ in range(_HOPS):
+            between = f"{base}..{self.head}"
             out, whole = self.git.limited(
-                None,
-                "rev-list",
-                "--topo-order",
-                "--full-history",
-                "--parents",
-                "--ancestry-path",
-                f"{base}..{self.head}",
-                "--",
-                *map(spec, self.names),
+                None, *_WALK.split(), between, "--", *map(spec, self.names)
             )
             if not whole:
-                why = f" ({anchor_state.PARTIAL})" if patch_id.partial(self.repo) else ""
+                why = f" ({anchor_state.PARTIAL})" if self.repo.git.promised else ""
                 raise MemError(
                     f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}",
                     hint="a clone without `--filter` has what it takes" if why else "",
@@ -188,47 +162,33 @@ class _Search:
     def _renamed(self, graph: dict[str, list[str]]) -> list[str]:
         """Names that commits gave to what had one of the known names."""
         self._look({*graph, *(p for parents in graph.values() for p in parents)})
-        lost = [
-            (c, p, name)
-            for c, parents in graph.items()
-            for p in parents
-            for name in self.names
-            if not self._ids.get((c, name)) and self._ids.get((p, name))
-        ]
+        lost: dict[str, list[str]] = {}
+        for commit, parents in graph.items():
+            for name in self.names:
+                if not self._ids[commit, name] and any(self._ids[p, name] for p in parents):
+                    lost.setdefault(commit, []).append(name)
         found: list[str] = []
-        for commit in dict.fromkeys(c for c, _, _ in lost):
-            went, whole = renamed(
-                self.repo, commit, self.names, max(0.1, self.end - time.monotonic())
-            )
+        for commit, names in lost.items():
+            left = max(0.1, self.end - time.monotonic())
+            went, whole = renamed(self.repo, commit, names, left)
             if not whole:
                 raise MemError(f"git takes too long to say what {commit[:12]} renamed")
-            found += [new for c, _, name in lost if c == commit and (new := went.get(name))]
+            found += went.values()
         return [name for name in dict.fromkeys(found) if name not in self.names]
 
-    def _look(self, commits: Any) -> None:
+    def _look(self, commits: Iterable[str]) -> None:
         asked = [(c, name) for c in commits for name in self.names if (c, name) not in self._ids]
         ids = self.git.entries(asked) if asked else []
         self._ids.update(zip(asked, ids, strict=True))
 
-    def _good(self, commits: Any) -> dict[str, bool]:
+    def _good(self, commits: Iterable[str]) -> dict[str, bool]:
         """Whether the path, under one of its names, says in each commit what it said."""
         commits = list(commits)
         self._look(commits)
+        ids = {c: [self._ids[c, name] for name in self.names] for c in commits}
         if self.lines:
-            self._compare(
-                sorted(
-                    {
-                        id
-                        for c in commits
-                        for name in self.names
-                        if (id := self._ids[c, name]) not in self._held
-                    }
-                )
-            )
-        return {
-            c: any(self._held.get(self._ids[c, name], False) for name in self.names)
-            for c in commits
-        }
+            self._compare(sorted({id for some in ids.values() for id in some} - self._held.keys()))
+        return {c: any(self._held.get(id, False) for id in some) for c, some in ids.items()}
 
     def _compare(self, ids: list[str]) -> None:
         """Finds the memory's lines again in other versions of the file."""
@@ -237,70 +197,53 @@ class _Search:
             was = self.git.objects.get(self.blob)
             self._before = was[2] if was and was[1] == "blob" else b""
         for id, found in zip(ids, self.git.objects.get_many(ids), strict=True):
+            self._held[id] = False
+            if found is None or found[1] != "blob":
+                continue
             try:
-                self._held[id] = bool(
-                    found
-                    and found[1] == "blob"
-                    and lineanchor.find(found[2], lines, content, self._before or None)
-                )
+                again = lineanchor.find(found[2], lines, content, self._before or None)
             except lineanchor.TooLong:
                 raise MemError(
                     f"the lines {lines} cannot be looked for: the text they were taken from is not"
                     " here",
                     hint="`git fetch --unshallow` brings it",
                 ) from None
+            self._held[id] = again is not None
 
     # What to say of it
 
     def _answer(self, culprit: str, base: str) -> dict[str, Any]:
-        parents = self.git.text("rev-list", "--parents", "-n1", culprit, "--").split()[1:]
+        parents = self._listed("--parents", "-n1", culprit)[1:]
         brought: list[str] = []
         if len(parents) > 1 and culprit != base:
-            specs = [spec(name) for name in self.names]
-            after = set(
-                self.git.text("rev-list", "--ancestry-path", f"{base}..{culprit}", "--").split()
-            )
-            side = self.git.text(
-                "rev-list", "--no-merges", f"{base}..{culprit}", "--", *specs
-            ).split()
+            after = set(self._listed("--ancestry-path", f"{base}..{culprit}"))
+            names = map(spec, self.names)
+            side = self._listed("--no-merges", f"{base}..{culprit}", names=names)
             brought = [c for c in side if c not in after][:_BROUGHT]
         merge = self._merged_by(culprit, base)
         said = self._said([culprit, *brought, *([merge] if merge else [])])
-        out: dict[str, Any] = {"commit": culprit, **said[culprit]}
+        out = said[culprit]
         if brought:
-            out["brought"] = [{"commit": c, **said[c]} for c in brought]
+            out["brought"] = [said[c] for c in brought]
         if merge:
-            out["merged_by"] = {"commit": merge, **said[merge]}
+            out["merged_by"] = said[merge]
         return out
 
+    def _listed(self, *asked: str, names: Iterable[str] = ()) -> list[str]:
+        return self.git.text("rev-list", *asked, "--", *names).split()
+
     def _merged_by(self, culprit: str, base: str) -> str:
-        """The merge that brought a commit to the line of first parents, "" where it was made
-        there."""
-        line = self.git.text("rev-list", "--first-parent", f"{base}..{self.head}", "--").split()
+        """The merge that brought a commit to the first parents, "" where it was made there."""
+        line = self._listed("--first-parent", f"{base}..{self.head}")
         if culprit in line or culprit == base:
             return ""
-        after = set(
-            self.git.text("rev-list", "--ancestry-path", f"{culprit}..{self.head}", "--").split()
-        )
+        after = set(self._listed("--ancestry-path", f"{culprit}..{self.head}"))
         return next((c for c in reversed(line) if c in after), "")
 
-    def _said(self, commits: list[str]) -> dict[str, dict[str, str]]:
-        raw = self.git.run(
-            "log",
-            "--no-walk=unsorted",
-            "-z",
-            "--no-show-signature",
-            "--no-color",
-            "--no-notes",
-            "--no-mailmap",
-            "--encoding=UTF-8",
-            "--date=short",
-            "--format=%H%x01%an <%ae>%x01%ad%x01%s",
-            *dict.fromkeys(commits),
-            "--",
-        )
+    def _said(self, commits: list[str]) -> dict[str, dict[str, Any]]:
+        """{commit: its id, author, date and subject}."""
+        shape = "--format=%H%x01%an <%ae>%x01%ad%x01%s"
+        raw = self.git.run(*_LOG.split(), shape, *dict.fromkeys(commits), "--")
         rows = [row.decode("utf-8", "replace").split("\x01", 3) for row in raw.split(b"\0") if row]
-        return {
-            commit: {"author": author, "date": date, "subject": subject}
-            for commit, author, date, subject in rows
-        }
+        fields = ("commit", "author", "date", "subject")
+        return {row[0]: dict(zip(fields, row, strict=True)) for row in rows}

@@ -6,6 +6,7 @@ Promise: git decides who wrote a line; a partial clone that cannot tell says so.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from ..anchors import anchor_state, patch_id, path_history
 from ..core import lineanchor
@@ -19,10 +20,8 @@ _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
 
 class Line:
-    """One line of a file.
-
-    `commit`: who wrote it, "" where it is not committed yet; `older`: that commit or an earlier
-    one, history ends there; `ids`: memories about it.
+    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `older`: that
+    commit or an earlier one, history ends there; `ids`: memories about it.
     """
 
     __slots__ = ("commit", "ids", "number", "older", "text")
@@ -45,15 +44,12 @@ class Withheld(MemError):
         )
 
 
-class Target:
+class Target(NamedTuple):
     """A path from the top of the tree, and lines of it ((0, 0): all)."""
 
-    __slots__ = ("first", "last", "path")
-
-    def __init__(self, path: str, first: int = 0, last: int = 0) -> None:
-        self.path = path
-        self.first = first
-        self.last = last
+    path: str
+    first: int = 0
+    last: int = 0
 
     def meets(self, first: int, last: int) -> bool:
         """Whether these lines are among those asked about."""
@@ -76,9 +72,8 @@ def target(store: Store, text: str, at: str = "") -> Target:
     name, _, number = text.rpartition(":")
     wrong = lineanchor.wrong(number) if name and not lines else ""
     if wrong and not _exists(store, text, at):
-        raise UsageError(
-            f"'{name[:200]}:{number[:40]}' {wrong}", hint="lines are FILE:10 or FILE:10-20"
-        )
+        message = f"'{name[:200]}:{number[:40]}' {wrong}"
+        raise UsageError(message, hint="lines are FILE:10 or FILE:10-20")
     return Target(_in_tree(store, text))
 
 
@@ -93,11 +88,9 @@ def _exists(store: Store, name: str, at: str) -> bool:
     except MemError:
         return False
     top = store.repo.top
-    return (
-        path == "."
-        or bool(top and os.path.lexists(os.path.join(top, path)))
-        or bool(store.repo.git.entries([(at or "HEAD", path)])[0])
-    )
+    if path == "." or (top and os.path.lexists(os.path.join(top, path))):
+        return True
+    return bool(store.repo.git.entries([(at or "HEAD", path)])[0])
 
 
 def blamed(
@@ -125,7 +118,7 @@ def blamed(
         if binary:
             raise MemError(f"'{name}' is no text")
         raise MemError(f"'{name}' is too large to be looked at whole", hint="name lines of it")
-    if not whole and patch_id.partial(repo):
+    if not whole and repo.git.promised:
         raise Withheld(name)
     lines = _blame(store, name, asked, head if content is None else "")
     ends = patch_id.ends(repo)
@@ -138,8 +131,7 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
     """What `git blame` says; of the working tree where `revision` is empty."""
     repo = store.repo
     command = ["blame", "--porcelain", "--no-textconv"]
-    if asked.first:
-        command.append(f"-L{asked.first},{asked.last}")
+    command += [f"-L{asked.first},{asked.last}"] if asked.first else []
     if revision:
         command.append(revision)
     else:
@@ -150,7 +142,7 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
         _, short, count = e.message.rpartition("has only ")
         if short:
             raise MemError(f"'{name}' has {count}, so there is no line {asked.first}") from e
-        if patch_id.partial(repo):
+        if repo.git.promised:
             raise Withheld(name) from e
         raise
 

@@ -1,16 +1,12 @@
 """`git mem check`: which memories are stale, for people and for CI.
 
-Stale is a memory of which a path says something else than when it was noted, or
-is gone; renamed is not stale. With a revision, only what became so since: at
-that revision the path was still as noted, or the memory was not there yet.
-Memories of branches that HEAD does not contain are not asked about.
+Stale is a memory of which a path says something else than when it was noted, or is gone. With a
+revision, only what became so since: there the path was still as noted, or the memory was not there
+yet. Memories of branches that HEAD does not contain are not asked about.
 
-Promise: it fails closed. What nobody can tell (a shallow clone does not have the
-commit a memory is about, or where a path went) is listed as unknown and does
-not pass. A path that is as noted passes, whatever else is not known; one that never
-can be compared (its name is not UTF-8, so the record has neither name nor content)
-is told and stops nobody. Where notes cannot be read, nothing passes: the memories in
-them are not even counted.
+Promise: it fails closed. What nobody can tell (where a path went, in a shallow clone) is listed as
+unknown and does not pass. A path that never can be compared (its name is not UTF-8) is told and
+stops nobody. Where notes cannot be read, nothing passes: their memories are not even counted.
 """
 
 from __future__ import annotations
@@ -18,8 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..anchors import anchor_state, path_state, records_at, snapshot_view
+from ..anchors.anchor_state import AnchorState
 from ..core import record
-from ..engine import anchor_state_store, filters, memory_rows
+from ..engine import filters, memory_rows
 from ..engine.cache import Cache
 from ..memory import view
 from ..store import Store
@@ -27,7 +24,9 @@ from ..store import Store
 PATIENCE = 60.0  # seconds git may look for renames
 # Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not
 # about this one as far as anybody knows.
-_HARMLESS = (path_state.NO_BLOB, path_state.NO_NAME, anchor_state_store.UNBORN, anchor_state.ABSENT)
+_HARMLESS = (path_state.NO_BLOB, path_state.NO_NAME, anchor_state.UNBORN, anchor_state.ABSENT)
+
+Places = list[tuple[int, path_state.Noted]]  # rows of memories, and paths as they noted them
 
 
 def check(store: Store, since: str = "") -> dict[str, Any]:
@@ -42,37 +41,31 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
     def read(cache: Cache) -> dict[str, Any]:
         rows = _rows(cache)
         found = path_state.of_rows(store.repo, cache, rows, head, PATIENCE)
-        places: list[tuple[int, path_state.Noted]] = []
-        states: list[path_state.PathState] = []
+        places: Places = []
         for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
             anchor = memory_rows.commit_of(data)
             places += [(row, (anchor, *place)) for place in memory_rows.places(data)]
-            states += found[row]
+        states = [state for row in rows for state in found[row]]
         anchors = {asked[0] for _, asked in places}
         stands = anchor_state.states(repo, cache, anchors, head, PATIENCE)
-        stale: list[tuple[int, path_state.Noted]] = []
+        stale: Places = []
         unknown: set[int] = set()
         never: set[int] = set()
         for (row, asked), state in zip(places, states, strict=True):
             stand = stands.get(asked[0])
-            if stand is not None and stand.state == anchor_state.UNMERGED:
+            if stand and stand.state == anchor_state.UNMERGED:
                 continue
-            if state.state == anchor_state_store.UNKNOWN:
+            if state.state == path_state.UNKNOWN:
                 unknown.update({row} if state.reason not in _HARMLESS else ())
                 never.update({row} if state.reason == path_state.NO_NAME else ())
+            elif state.state in path_state.STALE and _doubtful(stand):
+                unknown.add(row)
             elif state.state in path_state.STALE:
-                if (
-                    stand is not None
-                    and stand.state == anchor_state.UNKNOWN
-                    and stand.reason not in _HARMLESS
-                ):
-                    unknown.add(row)
-                else:
-                    stale.append((row, asked))
+                stale.append((row, asked))
         shown = {row for row, _ in stale}
         if before:
-            shown, open_ = _since(store, cache, stale, before)
-            unknown |= open_
+            shown, unsure = _since(store, cache, stale, before)
+            unknown |= unsure
         unknown -= shown
         return {
             "since": {"name": since, "commit": before} if since else None,
@@ -88,6 +81,11 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
     return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
 
 
+def _doubtful(stand: AnchorState | None) -> bool:
+    """Whether a memory may or may not be about this history."""
+    return bool(stand and stand.state == anchor_state.UNKNOWN and stand.reason not in _HARMLESS)
+
+
 def _rows(cache: Cache) -> list[int]:
     """The memories that name a path."""
     sql = (
@@ -97,40 +95,31 @@ def _rows(cache: Cache) -> list[int]:
     return [row for (row,) in cache.db.execute(sql)]
 
 
-def _since(
-    store: Store, cache: Cache, stale: list[tuple[int, path_state.Noted]], before: str
-) -> tuple[set[int], set[int]]:
-    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody
-    can tell).
-    """
-    stands = anchor_state.states(
-        store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE
-    )
+def _since(store: Store, cache: Cache, stale: Places, before: str) -> tuple[set[int], set[int]]:
+    """(rows that were not stale or not there at a revision, rows of which nobody can tell)."""
+    anchors = {asked[0] for _, asked in stale if asked[0]}
+    stands = anchor_state.states(store.repo, cache, anchors, before, PATIENCE)
     states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
     became: set[int] = set()
     unsure: set[int] = set()
     for (row, asked), state in zip(stale, states, strict=True):
         stand = stands.get(asked[0])
-        there = stand is None or stand.state in records_at.INSIDE
-        perhaps = (
-            stand is not None
-            and stand.state == anchor_state_store.UNKNOWN
-            and stand.reason not in _HARMLESS
-        )
-        if not there and not perhaps:
+        if stand and stand.state not in records_at.INSIDE and not _doubtful(stand):
             became.add(row)
-        elif state.state == path_state.UNKNOWN or (perhaps and state.state in path_state.STALE):
+        elif state.state == path_state.UNKNOWN:
             unsure.add(row)
         elif state.state not in path_state.STALE:
             became.add(row)
+        elif _doubtful(stand):
+            unsure.add(row)
     return became, unsure - became
 
 
 def _objects(
-    store: Store, cache: Cache, rows: set[int], stands: dict[str, anchor_state.AnchorState]
+    store: Store, cache: Cache, rows: set[int], stands: dict[str, AnchorState]
 ) -> list[dict[str, Any]]:
-    order, latest = sorted(rows), filters.latest(cache)
-    items = view.objects(store, cache, order, stands=stands)
+    latest = filters.latest(cache)
+    items = view.objects(store, cache, sorted(rows), stands=stands)
     return sorted(
         items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True
     )
