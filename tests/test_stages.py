@@ -75,7 +75,7 @@ def test_keep_is_what_is_not_skipped() -> None:
 
 def test_a_model_is_asked_where_the_fast_stages_are_unsure_and_its_stage_is_named() -> None:
     weighed = linear.load().adjusted(linear.Calibration(llm=1.0))
-    said = judge("user", LONG, model=weighed, ask=lambda role, text: Opinion(0.9, "decision"))
+    said = judge("user", MIDDLE, model=weighed, ask=lambda role, text: Opinion(0.9, "decision"))
     assert (said.stage, said.p_skip) == ("llm", pytest.approx(0.1))
 
 
