@@ -137,6 +137,21 @@ def test_any_text_can_be_read(text: str) -> None:
     classify.judge("assistant", text, model=linear.load(True))
 
 
+def test_the_type_of_a_turn_is_judged_with_the_vector_that_its_score_was_made_of(
+    spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    types = linear.Model.types
+
+    def watched(model: linear.Model, role: str, text: str) -> dict[str, float]:
+        seen.append(len(spy.read))
+        return types(model, role, text)
+
+    monkeypatch.setattr(linear.Model, "types", watched)
+    classify.judge("user", TURN, model=linear.load(True))
+    assert seen == [1] and len(spy.read) == 1
+
+
 def test_what_a_user_taught_moves_this_way_of_judging_too() -> None:
     packaged = linear.load(True)
     lower = packaged.adjusted(linear.Calibration(offset=-2.0))

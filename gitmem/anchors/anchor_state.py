@@ -143,18 +143,24 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
         for old, new in found:
             successors.setdefault(old, set()).add(new)
         asked = {new for _, new in found} - successors.keys()
-    return {a: _chain(successors, a) for a in names}
+    # Sets as bits: after a thousand amends each of a thousand commits leads to every later one.
+    ordered = sorted(successors.keys() | set().union(*successors.values()))
+    bit = {commit: 1 << i for i, commit in enumerate(ordered)}
+    reach = {commit: sum(bit[new] for new in news) for commit, news in successors.items()}
 
+    def chain(anchor: str) -> list[str]:
+        out, seen, level = [anchor], bit.get(anchor, 0), [anchor]
+        while level:
+            reached = 0
+            for commit in level:
+                reached |= reach.get(commit, 0)
+            fresh = reached & ~seen
+            level = [commit for commit in ordered if fresh & bit[commit]] if fresh else []
+            seen |= fresh
+            out += level
+        return out
 
-def _chain(successors: dict[str, set[str]], anchor: str) -> list[str]:
-    """What moves lead to from an anchor, by the number of moves, then by id."""
-    out, seen, level = [anchor], {anchor}, [anchor]
-    while level:
-        reached = set().union(*(successors.get(commit, ()) for commit in level))
-        level = sorted(reached - seen)
-        seen.update(level)
-        out += level
-    return out
+    return {a: chain(a) for a in names}
 
 
 def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:

@@ -70,14 +70,16 @@ def judge(
     signal = signals.read(role, text)
     if signal and signal.kind == "explicit":
         return Judgement(True, signal.type, max(signal.confidence, auto), AUTO, "rules")
-    types = model.types(role, text)
-    type = max(types, key=types.__getitem__)
     if signal and signal.kind == "empty":
+        types = model.types(role, text)
+        type = max(types, key=types.__getitem__)
         return Judgement(False, type, signal.confidence, SKIP, "rules")
     score = model.confidence(model.score(role, text), role)
     confidence = model.calibrated(score)
     if signal and signal.confidence > confidence:
         return _tiered(signal.type, signal.confidence, "rules", auto, suggest)
+    types = model.types(role, text)  # after `score`, whose vector of the turn it uses
+    type = max(types, key=types.__getitem__)
     p_skip = None
     stage = "linear"
     if ask and confidence >= (UNSURE_FROM if model.calibration.llm else suggest):
