@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -139,8 +140,10 @@ def hooks(bench: Bench, size: int, prompts: list[str], path: pathlib.Path) -> st
     )
 
 
-def alone(size: int, root: pathlib.Path, exact: int) -> str:
-    """A cache with vectors alone, a process for each question; its start is not counted."""
+def alone(size: int, root: pathlib.Path, exact: int) -> tuple[str, float]:
+    """(row of the table, median in ms) of a cache with vectors alone, a process for each question;
+    its start is not counted.
+    """
     model, place = Generated(), str(root / f"alone-{size}")
     made = cache.open_cache(place)
     assert made
@@ -164,9 +167,42 @@ def alone(size: int, root: pathlib.Path, exact: int) -> str:
         peaks.append(int(said[1]) / 1024)
     f = statistics.median(floor)
     middle, high = statistics.median(taken), statistics.quantiles(taken, n=10)[-1]
-    return (
+    row = (
         f"| {size:,} | {middle * 1e3:.0f} ms = {middle / f:.1f} F | {high / f:.1f} F |"
         f" {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
+    )
+    return row, middle * 1e3
+
+
+def plot(points: list[tuple[int, float]]) -> str:
+    """An SVG of (memories, ms), both axes logarithmic: a decade is 110 pixels."""
+
+    def x(size: float) -> float:
+        return 60 + 110 * (math.log10(size) - 3)
+
+    def y(ms: float) -> float:
+        return 260 - 110 * math.log10(ms)
+
+    marks = [
+        f'<text x="{x(size):.0f}" y="280" text-anchor="middle">{size:,}</text>'
+        for size in (1_000, 10_000, 100_000, 1_000_000)
+    ] + [
+        f'<path d="M60 {y(ms):.0f}H400" stroke="#ccc"/><text x="54" y="{y(ms) + 4:.0f}"'
+        f' text-anchor="end">{ms} ms</text>'
+        for ms in (1, 10, 100)
+    ]
+    line = " ".join(f"{x(size):.1f},{y(ms):.1f}" for size, ms in points)
+    dots = [f'<circle cx="{x(size):.1f}" cy="{y(ms):.1f}" r="3"/>' for size, ms in points]
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" width="440" height="300" font-size="12"'
+            ' font-family="sans-serif"><rect width="440" height="300" fill="#fff"/>',
+            '<text x="60" y="20">reading and comparing the encoder\'s vectors, by memories</text>',
+            *marks,
+            f'<polyline points="{line}" fill="none" stroke="#06c" stroke-width="2"/>',
+            *dots,
+            "</svg>\n",
+        ]
     )
 
 
@@ -183,6 +219,7 @@ def main() -> None:
         help="memories up to which every vector is compared, with --alone",
     )
     parser.add_argument("--prompts", type=int, default=60)
+    parser.add_argument("--plot", type=pathlib.Path, help="an SVG of what --alone measures")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
@@ -195,8 +232,13 @@ def main() -> None:
             prompts = data.questions(given.prompts)
             for size in given.sizes:
                 print(hooks(bench, size, prompts, store_of(bench, size)), flush=True)
+        points = []
         for size in given.alone:
-            print(alone(size, root, given.exact), flush=True)
+            row, middle = alone(size, root, given.exact)
+            points.append((size, middle))
+            print(row, flush=True)
+        if given.plot:
+            given.plot.write_text(plot(points), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import pytest
 from client.harness import Client
 from conftest import Lab, until
 
+from gitmem.agents import session
+
 UTC = "all timestamps are UTC, the interface converts"
 CERT = "the staging certificate expires on Friday"
 
@@ -122,11 +124,8 @@ def test_a_command_that_failed_is_noted_by_its_tool(client: Client, project: pat
         replies=[{"tool": "Bash", "input": {"command": "exit 3"}}, {"text": "done"}],
     )
     (noted,) = (project / ".git/mem/sessions").iterdir()
-    assert [
-        line.split("\t")[2]
-        for line in noted.read_text().splitlines()
-        if line.startswith("failed\t")
-    ] == ["Bash"]
+    failed = [values for kind, _, values, _ in session.entries(str(noted)) if kind == "failed"]
+    assert failed == [["Bash"]]
 
 
 def test_a_file_that_is_read_brings_what_is_known_about_it_where_the_setting_says_so(

@@ -15,7 +15,7 @@ from hook_world import Hooks, make
 
 from gitmem import doctor, worker
 from gitmem.cli import admin
-from gitmem.core import text, verdict
+from gitmem.core import rank, text, verdict
 from gitmem.core.errors import MemError
 from gitmem.embedding import encoder, encoder_file
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
@@ -172,7 +172,7 @@ def test_who_asks_after_the_cache_was_made_anew_gets_vectors_made(hooks: Hooks, 
 def test_the_setting_turns_all_of_it_off(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "index", "--all")
     lab.git(repo, "config", "mem.encoder", "false")
-    assert first(lab, repo)[1] == 0.5
+    assert first(lab, repo)[1] == rank.WEIGHT
     lab.mem(repo, "remember", "one more")
     worker.run(str(repo / ".git"), lab.env, linger=0.0)
     assert lab.json(repo, "status")["without_better_vectors"] is None
