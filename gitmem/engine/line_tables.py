@@ -8,75 +8,68 @@ from __future__ import annotations
 from ..core import record
 from ..core.record import Record
 from . import anchor_state_store
-from .cache import Damaged
+from .memory_rows import parsed
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Mapping
 
-
-def parsed(raw: bytes) -> Record:
-    """The record of a stored line. Raises Damaged."""
-    found = record.parse(raw)
-    if found is None:
-        raise Damaged("a stored record cannot be read")
-    return found
+    from .cache_db import Connection
 
 
-def known(db: sqlite3.Connection, versions: Iterable[str]) -> dict[str, tuple[int, int, str]]:
+def known(db: Connection, versions: Iterable[str]) -> dict[str, tuple[int, int, str]]:
     """{version: (number of the line, scope bits, id)} of those that are stored."""
     sql = "SELECT n, version, scope, memory FROM line WHERE version IN {}"
     found = select_in(db, sql, map(bytes.fromhex, versions))
     return {version.hex(): (n, scope, id.decode()) for n, version, scope, id in found}
 
 
-def memories_of(db: sqlite3.Connection, versions: Iterable[str]) -> set[str]:
+def memories_of(db: Connection, versions: Iterable[str]) -> set[str]:
     """The ids of the memories that have one of these versions."""
     sql = "SELECT memory FROM line WHERE version IN {}"
-    return {id.decode() for (id,) in select_in(db, sql, _proper(versions))}
+    return {id.decode() for (id,) in select_in(db, sql, proper(versions))}
 
 
-def having_lines(db: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+def having_lines(db: Connection, ids: Iterable[str]) -> set[str]:
     """Those of the ids that have lines."""
     sql = "SELECT DISTINCT memory FROM line WHERE memory IN {}"
     return {id.decode() for (id,) in select_in(db, sql, [id.encode() for id in ids])}
 
 
-def purges(db: sqlite3.Connection) -> list[Record]:
+def purges(db: Connection) -> list[Record]:
     return [parsed(raw) for (raw,) in db.execute("SELECT raw FROM line WHERE op = 'purge'")]
 
 
-def doomed(db: sqlite3.Connection, ids: set[str], versions: set[str]) -> list[int]:
+def doomed(db: Connection, ids: set[str], versions: set[str]) -> list[int]:
     """The stored lines that purge records name."""
     sql = "SELECT n FROM line WHERE {} IN {{}} AND op <> 'purge'"
     names = [id.encode("utf-8", "replace") for id in ids]
     found = select_in(db, sql.format("memory"), names)
-    found += select_in(db, sql.format("version"), _proper(versions))
+    found += select_in(db, sql.format("version"), proper(versions))
     return list(dict.fromkeys(n for (n,) in found))
 
 
-def covered_by(db: sqlite3.Connection, lines: list[int]) -> list[str]:
+def covered_by(db: Connection, lines: list[int]) -> list[str]:
     """The versions that these lines cover."""
     raws = select_in(db, "SELECT raw FROM line WHERE n IN {}", lines)
     return [v for (raw,) in raws for v in parsed(raw).after]
 
 
-def of_memories(db: sqlite3.Connection, ids: Iterable[str]) -> list[tuple[Record, int]]:
+def of_memories(db: Connection, ids: Iterable[str]) -> list[tuple[Record, int]]:
     """(record, scope bits) of the lines of these memories, without purges."""
     sql = "SELECT raw, scope FROM line WHERE memory IN {} AND op <> 'purge'"
     found = select_in(db, sql, [id.encode() for id in ids])
     return [(parsed(raw), scope) for raw, scope in found]
 
 
-def covering(db: sqlite3.Connection, versions: Iterable[str]) -> list[Record]:
+def covering(db: Connection, versions: Iterable[str]) -> list[Record]:
     """The records that cover one of these versions, also those of other memories: supersedes."""
     sql = "SELECT DISTINCT l.raw FROM cover c JOIN line l ON l.n = c.by WHERE c.version IN {}"
     return [parsed(raw) for (raw,) in select_in(db, sql, map(bytes.fromhex, versions))]
 
 
-def store(db: sqlite3.Connection, fresh: list[Record], scopes: Mapping[str, int]) -> None:
+def store(db: Connection, fresh: list[Record], scopes: Mapping[str, int]) -> None:
     """Stores new lines, and what they say of versions, moves and patch-ids."""
     db.executemany(
         "INSERT INTO line(version, memory, op, scope, raw) VALUES(?, ?, ?, ?, ?)",
@@ -86,7 +79,7 @@ def store(db: sqlite3.Connection, fresh: list[Record], scopes: Mapping[str, int]
         (version, _counts_from(r), bytes.fromhex(r.version))
         for r in fresh
         if r.op in record.COVER_OPS
-        for version in _proper(r.after)
+        for version in proper(r.after)
     ]
     db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers)
     moves = [
@@ -108,13 +101,13 @@ def store(db: sqlite3.Connection, fresh: list[Record], scopes: Mapping[str, int]
     anchor_state_store.forget(db, [mark[0] for mark in marks if mark not in stored])
 
 
-def add_moves(db: sqlite3.Connection, moves: list[tuple[str, str, bytes]]) -> None:
+def add_moves(db: Connection, moves: list[tuple[str, str, bytes]]) -> None:
     """(old commit, new one, version of the line that says so)."""
     db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", moves)
     anchor_state_store.forget(db, [old for old, _, _ in moves], moved=True)
 
 
-def erase(db: sqlite3.Connection, lines: list[int]) -> None:
+def erase(db: Connection, lines: list[int]) -> None:
     """Takes purged lines away, and all that rests on them."""
     sql = "SELECT raw FROM line WHERE n IN {}"
     marks = _patch_marks([parsed(raw) for (raw,) in select_in(db, sql, lines)])
@@ -142,7 +135,7 @@ def _counts_from(r: Record) -> str:
     return record.object_id(r.data.get("head")) if merges else ""
 
 
-def _proper(versions: Iterable[str]) -> list[bytes]:
+def proper(versions: Iterable[str]) -> list[bytes]:
     """The versions without those that are no hexadecimal text."""
     out = []
     for version in versions:

@@ -18,12 +18,11 @@ import time
 import zlib
 from itertools import islice
 
-from ..core import record
 from . import hamming
 from .cache import Damaged
 from .document import vector_text
 from .embed import sign_code
-from .memory_rows import TEXT
+from .memory_rows import TEXT, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,13 +44,10 @@ def missing(cache: Cache, space: str) -> int:
 
 def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
     """(row, line) of the memories that have no vector in the space, the newest first."""
-    held = _held(cache, space)
-    none = bytes(CHUNK)
-    for row, line in cache.db.execute(
-        "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
-    ):
-        if not held.get(row // CHUNK, none)[row % CHUNK]:
-            yield row, line
+    sql = "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
+    lines = dict(cache.db.execute(sql))
+    for row in without(cache, space, lines):
+        yield row, lines[row]
 
 
 def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
@@ -115,10 +111,8 @@ def fill(
                 made, since = [], time.monotonic()
     finally:
         done += _keep(cache, space, made)
-    if (
-        not missing(cache, space)
-        and cache.db.execute("SELECT 1 FROM better WHERE space <> ?", (space,)).fetchone()
-    ):
+    others = "SELECT 1 FROM better WHERE space <> ?"
+    if not missing(cache, space) and cache.db.execute(others, (space,)).fetchone():
         cache.keep(_WAIT, lambda db: db.execute("DELETE FROM better WHERE space <> ?", (space,)))
     return done
 
@@ -128,10 +122,7 @@ def _text(cache: Cache, row: int, line: int) -> str | None:
     found = cache.db.execute(sql, (row, line)).fetchone()
     if found is None:
         return None  # edited or forgotten meanwhile
-    parsed = record.parse(bytes(found[0]))
-    if parsed is None:
-        raise Damaged("a record in the cache cannot be read")
-    return vector_text(parsed.data)
+    return vector_text(parsed(found[0]).data)
 
 
 def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:

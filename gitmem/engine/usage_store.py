@@ -15,18 +15,17 @@ Standard library only: every prompt reads `lifts`.
 from __future__ import annotations
 
 from ..core import confidence, record, short
-from .memory_rows import LINES
+from .memory_rows import versions_of
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ..core.record import Record
     from .cache import Cache, Connection
 
 PRIVATE = 2  # bit of a line's scope (`document`)
-_PART = 500  # values in one SQL condition
 # rows of `usage_records` that a prompt reads of one memory: with 200 it took 5 ms where there are
 # so many
 LOOKED_AT = 64
@@ -46,13 +45,8 @@ def take(
     those that `changed`. `purged`: ids that may not be here.
     """
     gone = _named(purged)
-    rows = [
-        row
-        for r in records
-        if r.op in confidence.OPS
-        for row in confidence.rows(r.data)
-        if row[0] not in gone
-    ]
+    said = [row for r in records if r.op in confidence.OPS for row in confidence.rows(r.data)]
+    rows = [row for row in said if row[0] not in gone]
     db.executemany(_ADD, rows)
     if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
         _count(db, {*changed, *(row[0] for row in rows)})
@@ -69,13 +63,8 @@ def stored(db: Connection) -> list[Record]:
     """The private records that say something of use."""
     out = []
     for op in confidence.OPS:  # the word stands in the statement, so that the partial index serves
-        out += [
-            r
-            for (raw,) in db.execute(
-                f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
-            )
-            if (r := record.parse(raw))
-        ]
+        sql = f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
+        out += [r for (raw,) in db.execute(sql) if (r := record.parse(raw))]
     return out
 
 
@@ -95,16 +84,14 @@ def _count(db: Connection, names: set[str]) -> None:
         found.update(_said(db, first))
     db.executemany(
         "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
-        made(found, _versions(db, list(found))),
+        made(found, versions_of(db, list(found))),
     )
 
 
 def _here(db: Connection, first: str) -> list[str]:
     """Ids of the memories here that begin so."""
-    rows = db.execute(
-        "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g")
-    )
-    return [id for (id,) in rows]
+    sql = "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?"
+    return [id for (id,) in db.execute(sql, (first, first + "g"))]
 
 
 def _said(db: Connection, first: str) -> dict[str, list[tuple[str, str, int]]]:
@@ -123,19 +110,8 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
-    """{id of a memory that is here: the versions it is shown in}."""
-    out: dict[str, list[str]] = {}
-    for at in range(0, len(ids), _PART):
-        part = ids[at : at + _PART]
-        sql = LINES.format(f"m.id IN ({','.join('?' * len(part))})")
-        for id, version in db.execute(sql, (*part, *part)):
-            out.setdefault(id, []).append(version.hex())
-    return out
-
-
 def made(
-    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]
+    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, set[str]]
 ) -> list[tuple[str, float, float, float, int, int]]:
     """The `confidence` rows that `usage_records` rows give, for memories that have versions."""
     counted = {
@@ -159,20 +135,14 @@ def wrong(cache: Cache, purged: set[str]) -> str:
                 wanted[id, session, how] = (
                     min(old, number) if how == confidence.TOUCHED else max(old, number)
                 )
-    if wanted != {
-        (id, session, how): number
-        for id, session, how, number in cache.db.execute(
-            "SELECT id, session, how, number FROM heed"
-        )
-    }:
+    heeded = cache.db.execute("SELECT id, session, how, number FROM heed")
+    if wanted != {tuple(key): number for *key, number in heeded}:
         return "what is known of use differs from the feedback records"
     found: dict[str, list[tuple[str, str, int]]] = {}
     for first in {short.of(id) for id, _, _ in wanted}:
         found.update(_said(cache.db, first))
-    if {row[0]: row[1:] for row in made(found, _versions(cache.db, list(found)))} != {
-        row[0]: row[1:]
-        for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
-    }:
+    credits = cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
+    if set(made(found, versions_of(cache.db, list(found)))) != set(credits):
         return "credit differs from the feedback records"
     return ""
 
