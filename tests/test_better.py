@@ -67,7 +67,7 @@ def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) ->
 
 def held(store: Store) -> dict[str, int]:
     """How many vectors each space has."""
-    sql = "SELECT space, held FROM better"
+    sql = "SELECT space, held FROM model_vector"
     out: dict[str, int] = {}
     for space, marks in store.with_cache(lambda cache: cache.db.execute(sql).fetchall())[0]:
         out[space] = out.get(space, 0) + sum(marks)
@@ -208,7 +208,7 @@ def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Stor
     )[0] == (count - 10, 0)
     assert rows() == list(range(count)) and len(model.texts) == count
     assert many.with_cache(
-        lambda cache: cache.db.execute("SELECT count(*) FROM better").fetchone()
+        lambda cache: cache.db.execute("SELECT count(*) FROM model_vector").fetchone()
     )[0] == (3,), "reading is three rows"
     best = many.with_cache(
         lambda cache: model_vectors.cosines(
@@ -266,10 +266,10 @@ def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE better SET v = CAST(x'01' || substr(v, 2) AS BLOB)",
-        "UPDATE better SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
-        "UPDATE better SET v = x'', held = x''",
-        "UPDATE better SET chunk = chunk + 1",
+        "UPDATE model_vector SET v = CAST(x'01' || substr(v, 2) AS BLOB)",
+        "UPDATE model_vector SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
+        "UPDATE model_vector SET v = x'', held = x''",
+        "UPDATE model_vector SET chunk = chunk + 1",
     ],
 )
 def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
@@ -297,16 +297,18 @@ def test_a_damaged_sign_code_is_never_read_and_a_wrong_one_is_found(store: Store
             held.count(1) for _, held, _ in model_vectors.codes(cache, model.space, model.dims)
         ] == [3]
         assert cache.keep(
-            5, lambda db: db.execute("UPDATE better SET codes = zeroblob(length(codes))")
+            5, lambda db: db.execute("UPDATE model_vector SET codes = zeroblob(length(codes))")
         )
         with pytest.raises(Damaged):
             list(model_vectors.codes(cache, model.space, model.dims))
         assert "damaged" in cache_check.check_all(cache, store.table)
-        chunk, held, codes = cache.db.execute("SELECT chunk, held, codes FROM better").fetchone()
+        chunk, held, codes = cache.db.execute(
+            "SELECT chunk, held, codes FROM model_vector"
+        ).fetchone()
         assert cache.keep(
             5,
             lambda db: db.execute(
-                "UPDATE better SET signs = ?", (model_vectors._crc(chunk, held, codes),)
+                "UPDATE model_vector SET signs = ?", (model_vectors._crc(chunk, held, codes),)
             ),
         )
         assert "sign code" in cache_check.check_all(cache, store.table)
@@ -330,7 +332,7 @@ def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     with vectors() as model:
         fill(store, model)
     assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
-    sql = "UPDATE better SET v = zeroblob(length(v))"
+    sql = "UPDATE model_vector SET v = zeroblob(length(v))"
     store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute(sql)))
     assert "damaged" in store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0]
 

@@ -92,7 +92,7 @@ def table(store: Store) -> list[tuple[Any, ...]]:
     def read(cache: Cache) -> list[tuple[Any, ...]]:
         assert cache_check.check_all(cache) == ""
         return cache.db.execute(
-            "SELECT id, value, used, ignored, against FROM credit ORDER BY id"
+            "SELECT id, value, used, ignored, against FROM confidence ORDER BY id"
         ).fetchall()
 
     try:
@@ -350,7 +350,7 @@ def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_
     store = place.store()
     assert store.with_cache(
         lambda cache: cache.db.execute(
-            "SELECT count(*) FROM heed WHERE id = ?", (short.of(a),)
+            "SELECT count(*) FROM usage_record WHERE id = ?", (short.of(a),)
         ).fetchone()
     )[0] == (0,)
     store.close()
@@ -386,11 +386,11 @@ def test_a_damaged_credit_is_found_and_made_anew(place: Place) -> None:
 
     def spoil(cache: Cache) -> str:
         try:
-            cache.db.execute("UPDATE credit SET value = 0.99")
+            cache.db.execute("UPDATE confidence SET value = 0.99")
             return cache_check.check_all(cache)
         finally:
             cache.db.execute(
-                "UPDATE credit SET value = ?", (confidence.value(confidence.Evidence(1)),)
+                "UPDATE confidence SET value = ?", (confidence.value(confidence.Evidence(1)),)
             )
 
     assert store.with_cache(spoil)[0]
@@ -525,12 +525,12 @@ def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
 def test_the_table_is_read_by_rows_alone() -> None:
     db = sqlite3.connect(":memory:")
     db.executescript(
-        "CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE credit(id TEXT PRIMARY"
+        "CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE confidence(id TEXT PRIMARY"
         " KEY, value REAL)"
     )
     db.executemany("INSERT INTO memory VALUES(?, ?)", [(n, f"m{n}") for n in range(2000)])
     db.executemany(
-        "INSERT INTO credit VALUES(?, ?)", [(f"m{n}", n / 2000) for n in range(0, 2000, 2)]
+        "INSERT INTO confidence VALUES(?, ?)", [(f"m{n}", n / 2000) for n in range(0, 2000, 2)]
     )
 
     class Fake:

@@ -251,7 +251,7 @@ def test_caches_of_other_versions_are_removed(clone: Clone) -> None:
     clone.mem("recall", "customer")
     mem = clone.path / ".git/mem"
     for name in ("index-1.db", "index-99.db"):
-        for suffix in ("", "-wal", "-shm", ".sums"):
+        for suffix in ("", "-wal", "-shm"):
             (mem / (name + suffix)).write_text(TEXT)
     clone.purge(id)
     clone.clean()

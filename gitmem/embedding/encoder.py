@@ -1,23 +1,19 @@
 """Sentence vectors by a small transformer, in numpy's core.
 
-Owns: the arithmetic of all-MiniLM-L6-v2 (BERT: six layers, twelve heads, 384
-dimensions; mean over the tokens; cosine compares) on int8 weights.
+The arithmetic of all-MiniLM-L6-v2 (BERT: six layers, twelve heads, 384 dimensions; mean over the
+tokens; cosine compares) on int8 weights.
 
 Promises:
 
-* A text's vector depends on that text alone: each text is run by itself, without
-  padding, so the same bytes come out whatever stands beside it. Another
-  processor or numpy may round some values to their neighbour; cosines move by
-  less than 0.001.
-* A process that embeds one question takes 2.3 times as long as one that imports
-  sqlite3, and 40 MiB. Weights stay int8 in the mapped file; one matrix at a time
-  is widened to float32.
-* Any `str` is accepted, and the work is bounded: a text counts up to
-  `MAX_TOKENS` tokens.
-* A damaged file gives wrong vectors, or `EncoderDamaged` where no number comes out,
-  and nothing on stderr. `EncoderFile.verify` notices any changed bit.
-* One BLAS thread. Whoever wants two processors calls `embed` from two threads:
-  numpy holds no lock while it multiplies.
+* A text's vector depends on that text alone: each text is run by itself, without padding. Another
+  processor or numpy may round some values to their neighbour; cosines move by less than 0.001.
+* A process that embeds one question takes 2.3 times as long as one that imports sqlite3, and
+  40 MiB: one matrix at a time is widened to float32.
+* Any `str` is accepted; a text counts up to `MAX_TOKENS` tokens.
+* A damaged file gives wrong vectors, or `EncoderDamaged` where no number comes out, and nothing on
+  stderr. `EncoderFile.verify` notices any changed bit.
+* One BLAS thread. Whoever wants two processors calls `embed` from two threads: numpy holds no lock
+  while it multiplies.
 """
 
 from __future__ import annotations

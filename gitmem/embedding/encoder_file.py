@@ -1,8 +1,7 @@
 """The encoder's file: vocabulary and int8 weights in one mapped file.
 
-Owns: the file format, reading and writing. Promise: opening reads the header
-only, so it costs no more than a page; what is used later is paged in by the
-system and shared between processes. Standard library only: numpy is in `encoder`.
+Promise: opening reads the header only; what is used later is paged in by the system and shared
+between processes. Standard library only: numpy is in `encoder`.
 
 File format 1, little-endian: the header; the end of each token's text, after
 one zero, as u32; the texts in UTF-8, sorted by their bytes, so a token's number
@@ -89,10 +88,7 @@ def _aligned(size: int) -> int:
 
 
 class EncoderFile:
-    """An open file: sizes, `space`, tokens by text, arrays by name.
-
-    Safe to share between threads.
-    """
+    """Sizes, `space`, tokens by text, arrays by name. Safe to share between threads."""
 
     def __init__(self, path: str = ENCODER_PATH) -> None:
         """Raises `EncoderDamaged`."""

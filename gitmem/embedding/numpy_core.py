@@ -1,17 +1,14 @@
 """numpy's compiled core, without the Python that lies around it.
 
-Owns: how numpy is loaded where one question waits for it. A process that imports
-numpy takes as long as 4.5 that import sqlite3; four fifths of that go to Python
-modules (linear algebra, typing, documentation). With the compiled core alone it
-is 1.5, and that has arrays, arithmetic and matrix products.
+A process that imports numpy takes as long as 4.5 that import sqlite3, one that loads the compiled
+core alone as long as 1.5, and that has arrays, arithmetic and matrix products.
 
 Promises:
 
-* `load()` returns the core, or all of numpy where the core does not come alone
-  or numpy is loaded already. Both have the same objects under the same names.
-* `import numpy` works as ever afterwards: the packages `numpy` and `numpy._core`
-  are there, and each runs its own code as soon as anything is asked of it. (That
-  first time belongs to one thread.)
+* `load()` returns the core, or all of numpy where the core does not come alone. Both have the same
+  objects under the same names.
+* `import numpy` works as ever afterwards: the packages `numpy` and `numpy._core` run their own code
+  as soon as anything is asked of them. (That first time belongs to one thread.)
 * One BLAS thread, unless the environment says otherwise.
 * Whatever is wrong with numpy is one `ImportError`: it is not installed, older than 2.0,
   broken, or has no memory to multiply in (there OpenBLAS would end the process).

@@ -1,18 +1,12 @@
 """Text to WordPiece tokens, as BERT's uncased tokenizer makes them.
 
-Owns: folding a text (lower case, accents off, control characters off), its
-split into words, and the greedy split of a word into pieces of a vocabulary.
-
 Promises:
 
-* The tokens of Hugging Face's `tokenizers` for bert-base-uncased, with three
-  differences: "[SEP]" and the like in a text are ordinary characters, a lone
-  surrogate is dropped, and a character that Unicode classes otherwise since
-  that library's tables counts as this Python's `unicodedata` has it.
-* Any `str` is accepted and the work is bounded: a text counts up to
-  `MAX_CHARS` characters and to the number of tokens asked for.
-* Standard library only, and without `re` and `unicodedata` as long as texts
-  are ASCII.
+* The tokens of Hugging Face's `tokenizers` for bert-base-uncased, with three differences: "[SEP]"
+  and the like in a text are ordinary characters, a lone surrogate is dropped, and classes of
+  characters are those of this Python's `unicodedata`.
+* Any `str` is accepted; a text counts up to `MAX_CHARS` characters.
+* Standard library only, and without `re` and `unicodedata` as long as texts are ASCII.
 """
 
 from __future__ import annotations

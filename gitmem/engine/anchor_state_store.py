@@ -112,17 +112,10 @@ def may_have_moved(cache: Cache, common_dir: str) -> bool:
     What HEAD contains stays contained.
     """
     stamp = cache.meta(REFS)
-    return (
-        bool(stamp)
-        and not refs_mtime.same(common_dir, stamp)
-        and any_kept(cache, "state NOT IN (?, ?)", REACHABLE, SQUASHED)
-    )
-
-
-def any_kept(cache: Cache, where: str, *values: object) -> bool:
-    """Whether a state is kept for which the SQL condition `where` holds."""
-    sql = f"SELECT 1 FROM head CROSS JOIN anchor_state USING(slot) WHERE {where} LIMIT 1"
-    return cache.db.execute(sql, values).fetchone() is not None
+    if not stamp or refs_mtime.same(common_dir, stamp):
+        return False
+    sql = "SELECT 1 FROM head CROSS JOIN anchor_state USING(slot) WHERE state NOT IN (?, ?) LIMIT 1"
+    return cache.db.execute(sql, (REACHABLE, SQUASHED)).fetchone() is not None
 
 
 def certain(

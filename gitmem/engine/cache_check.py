@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..core import fastjson, fold, record
-from . import document, embed, model_vectors, noted_paths, usage_store
+from . import document, embed, line_tables, model_vectors, noted_paths, usage_store
 from .cache import CODE, Cache, Moved
 
 
@@ -27,8 +27,12 @@ def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
     Raises Busy, and Moved where the cache was removed or replaced meanwhile.
     """
     try:
-        with cache.snapshot():
+        cache.db.execute("BEGIN")  # all reads see one state, whatever others write meanwhile
+        try:
             wrong = _stored(cache, table)
+        finally:
+            if cache.db.in_transaction:
+                cache.db.execute("ROLLBACK")
     except Exception as e:  # a value of any shape may stand in a damaged file
         if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy from e
@@ -64,17 +68,13 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
         records.append(parsed)
         scopes[parsed.version] = scope
         if op in record.COVER_OPS:
-            covers.update((bytes.fromhex(v), n) for v in parsed.after if _is_hex(v))
+            covers.update((v, n) for v in line_tables.proper(parsed.after))
         marks.update(m for m in [record.marks_of(parsed.data)] if m)
         moved[n] = record.object_id(parsed.data.get("commit")), parsed.id if op == "move" else ""
     if covers != set(db.execute("SELECT version, by FROM cover")):
         return "the links between records differ from the records"
-    if dict(marks) != {
-        (c, p, b, bp): uses
-        for c, p, b, bp, uses in db.execute(
-            "SELECT commit_id, patch, base, branch_patch, uses FROM patch_mark"
-        )
-    }:
+    sql = "SELECT commit_id, patch, base, branch_patch, uses FROM patch_mark"
+    if dict(marks) != {tuple(mark): uses for *mark, uses in db.execute(sql)}:
         return "the marks of commits differ from the records"
     moves = db.execute("SELECT old, new, n FROM move").fetchall()
     stated = {
@@ -93,9 +93,8 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
         for nth, (r, status) in enumerate(document.shown_rows(m, scopes))
     }
     rows: dict[int, record.Record] = {}
-    back = {
-        row for (row,) in db.execute("SELECT row FROM reinstated")
-    }  # they say active although they are superseded
+    # Their rows say active although they are superseded.
+    back = {row for (row,) in db.execute("SELECT row FROM reinstated")}
     unions = {
         row: tuple(rest) for row, *rest in db.execute("SELECT row, lines, digest, raw FROM united")
     }
@@ -145,13 +144,6 @@ def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes
     parts, digest = document.union_of(r)
     lines = fastjson.dumps(sorted(numbers[v] for v in parts)).replace(" ", "")
     return (lines, digest, r.line) if parts else None
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        return bool(bytes.fromhex(text))
-    except ValueError:
-        return False
 
 
 def _words(cache: Cache, active: dict[int, record.Record]) -> str:

@@ -63,10 +63,6 @@ class Cache:
         """
         return _Writing(self, wait)
 
-    def snapshot(self) -> _Snapshot:
-        """All reads within see one state of the cache, whatever others write meanwhile."""
-        return _Snapshot(self.db)
-
     def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
         """`write` as one transaction, for what may as well be found out again; False where nothing
         can be written now.
@@ -189,13 +185,8 @@ class Cache:
         """These rows in the order of their ids, alternatives in theirs: the same in every cache of
         the same notes.
         """
-        marks = ",".join(map(str, rows))
-        return [
-            row
-            for (row,) in self.db.execute(
-                f"SELECT row FROM memory WHERE row IN ({marks}) ORDER BY id, nth"
-            )
-        ]
+        sql = f"SELECT row FROM memory WHERE row IN ({','.join(map(str, rows))}) ORDER BY id, nth"
+        return [row for (row,) in self.db.execute(sql)]
 
     # Vectors
 
@@ -207,9 +198,8 @@ class Cache:
         if self.blind:
             return bytes(int(self.meta("rows", "0")) * CODE)
         parts: list[bytes] = []
-        for chunk, blob, crc in self.db.execute(
-            "SELECT chunk, codes, crc FROM code ORDER BY chunk"
-        ):
+        sql = "SELECT chunk, codes, crc FROM code ORDER BY chunk"
+        for chunk, blob, crc in self.db.execute(sql):
             if chunk != len(parts) or zlib.crc32(blob) != crc or len(blob) != CHUNK * CODE:
                 raise Damaged("sign codes fail their checksum")
             parts.append(blob)
@@ -239,12 +229,11 @@ class Cache:
         Rows are numbered without gaps, so blocks are too; each is stored whole.
         """
         blocks: dict[int, bytearray] = {}
+        sql = "SELECT codes FROM code WHERE chunk = ?"
         for row, code in new.items():
             chunk, at = divmod(row, CHUNK)
             if chunk not in blocks:
-                found = self.db.execute(
-                    "SELECT codes FROM code WHERE chunk = ?", (chunk,)
-                ).fetchone()
+                found = self.db.execute(sql, (chunk,)).fetchone()
                 blocks[chunk] = bytearray(found[0] if found else CHUNK * CODE)
             blocks[chunk][at * CODE : (at + 1) * CODE] = code
         self.db.executemany(
@@ -296,19 +285,3 @@ class _Writing:
         finally:
             if self._lock:
                 self._lock.__exit__()
-
-
-class _Snapshot:
-    """See `Cache.snapshot`."""
-
-    __slots__ = ("_db",)
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN")
-
-    def __exit__(self, *_: object) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")

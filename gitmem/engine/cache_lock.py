@@ -142,9 +142,9 @@ def size(path: str) -> int:
 
 
 def unlink(path: str) -> None:
-    """Removes the files of a cache, `.sums` of older versions too; the lock stays."""
+    """Removes the files of a cache; the lock stays."""
     # The database first: whoever comes between then finds none, and waits for the lock to make one.
-    for suffix in ("", "-wal", "-shm", ".sums"):
+    for suffix in ("", "-wal", "-shm"):
         try:
             os.unlink(path + suffix)
         except OSError:

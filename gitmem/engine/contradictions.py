@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core import record
 from .document import PRIVATE
-from .memory_rows import LINES
+from .memory_rows import versions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 
     from .cache import Cache
 
-CONTRADICTION, SUPERSEDE = (
-    "contradiction",
-    "supersede",
-)  # kinds of proposals; `consolidate` has the others
-AGAINST, VALUE = (
-    "against it",
-    "another value",
-)  # `why` of proposals in which one memory speaks against the other
+# Kinds of proposals (`consolidate` has the others), and the `why` of those in which one memory
+# speaks against the other.
+CONTRADICTION, SUPERSEDE = "contradiction", "supersede"
+AGAINST, VALUE = "against it", "another value"
 # The kind is named in the statement: texts that capture suggests are not read.
 _MINE = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE}"
 _PROPOSED = (
@@ -57,14 +53,10 @@ def all_of(cache: Cache) -> dict[str, list[str]]:
         if found:
             pairs.pop(found.id, None)
     ids = sorted({i for listed, _ in pairs.values() for i in listed})
-    shown: set[tuple[str, str]] = set()
-    for at in range(0, len(ids), 500):
-        part = ids[at : at + 500]
-        sql = LINES.format(f"m.status = 0 AND m.id IN ({','.join('?' * len(part))})")
-        shown.update((id, version.hex()) for id, version in cache.db.execute(sql, (*part, *part)))
+    shown = versions_of(cache.db, ids, "m.status = 0")
     out: dict[str, list[str]] = {}
     for (a, b), seen in pairs.values():
-        if (a, seen[0]) in shown and (b, seen[1]) in shown:
+        if seen[0] in shown.get(a, ()) and seen[1] in shown.get(b, ()):
             out.setdefault(a, []).append(b)
             out.setdefault(b, []).append(a)
     return {id: sorted(set(others)) for id, others in out.items()}
@@ -72,12 +64,9 @@ def all_of(cache: Cache) -> dict[str, list[str]]:
 
 def _two(listed: object) -> list[str]:
     """Two texts, [] for anything else."""
-    texts = (
-        [i for i in listed if isinstance(i, str)]
-        if isinstance(listed, list) and len(listed) == 2
-        else []
-    )
-    return texts if len(texts) == 2 else []
+    if isinstance(listed, list) and len(listed) == 2 and all(isinstance(i, str) for i in listed):
+        return listed
+    return []
 
 
 def of(cache: Cache, ids: Iterable[str]) -> dict[str, list[str]]:

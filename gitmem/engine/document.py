@@ -157,11 +157,8 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
     status = _STATUS[memory.status]
     if memory.status == fold.FORGOTTEN:
         contents = [r for r in memory.records if r.op in CONTENT_OPS]
-        return (
-            [(max(contents, key=lambda r: scopes.get(r.version, 0) & TEAM), status)]
-            if contents
-            else []
-        )
+        best = sorted(contents, key=lambda r: -(scopes.get(r.version, 0) & TEAM))
+        return [(r, status) for r in best[:1]]
     return [(r, status) for r in versions_shown(memory, scopes)]
 
 
@@ -186,11 +183,9 @@ def columns(data: dict[str, object]) -> tuple[object, ...]:
 def confidence_of(data: dict[str, object]) -> float | None:
     """A stated confidence from 0 to 1; None for none, and for other shapes."""
     value = data.get("confidence")
-    return (
-        float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-        else None
-    )
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:

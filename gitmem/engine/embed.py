@@ -1,25 +1,17 @@
 """Text to vectors from the packaged static table, in plain Python.
 
-Owns: the table's file format (reading), the tokenizer, and the arithmetic of
-vectors. Writing tables and everything with numpy is in `vectors`; searching
-is in `hamming`.
+Writing tables and everything with numpy is in `vectors`; searching is in `hamming`.
 
 Promises:
 
-* Standard library only and few modules of it, because every agent prompt
-  waits for this import. Opening maps the file and reads its first 160 bytes;
-  a word costs one hash lookup and each piece of it one 256-byte row, so a
-  question never reads the 8 MB.
-* Integer arithmetic from the first row to the finished vector. No float, no
-  BLAS and no summing order takes part, so `vectors` gives the same bytes
-  faster, and so does every machine.
-* Any `str` is accepted: 1 MB of text, NUL, emoji, lone surrogates. Work is
-  bounded by `MAX_CHARS` and `MAX_WORDS`.
+* Standard library only and few modules of it, because every agent prompt waits for this import.
+  A question reads some rows of 256 bytes, never the 8 MB.
+* Integer arithmetic from the first row to the finished vector, so `vectors` and every other machine
+  give the same bytes.
+* Any `str` is accepted, and the work is bounded by `MAX_CHARS` and `MAX_WORDS`.
 
-An embedder is anything with `space` (str), `dims` (int) and
-`embed(texts) -> list[bytes]`, one vector of `dims` signed bytes a text. Two
-vectors may be compared only if their `space` is the same. A text without any
-known word gives the zero vector, which matches nothing.
+Two vectors may be compared only if their `space` is the same. A text without any known word gives
+the zero vector, which matches nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +30,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Embedder(Protocol):
+        """`embed` gives one vector of `dims` signed bytes a text."""
+
         @property
         def space(self) -> str: ...
         @property
@@ -189,11 +183,7 @@ _SQUARE_HIGH = bytes((i - 256 * (i > 127)) ** 2 >> 8 for i in range(256))
 
 
 def quantise(sums: Sequence[int]) -> bytes:
-    """Scale so that the largest magnitude is 127, rounding halves up, exactly.
-
-    Cosines do not see the scale, so this stands for L2 normalisation and
-    uses all of the eight bits.
-    """
+    """Scale so that the largest magnitude is 127, rounding halves up, exactly."""
     top = max(max(sums), -min(sums))
     if not top:
         return bytes(len(sums))
@@ -246,11 +236,7 @@ class _Words(dict[str, "tuple[int, ...]"]):
 
 
 class StaticTable:
-    """Token vectors in a mapped file; an embedder.
-
-    `space` names the table, its content and `ENCODING`, so vectors that were
-    made otherwise are never compared with these. Safe to share between threads.
-    """
+    """Token vectors in a mapped file; an embedder. Safe to share between threads."""
 
     def __init__(self, path: str = TABLE_PATH) -> None:
         try:

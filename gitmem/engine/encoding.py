@@ -29,15 +29,13 @@ _opened: list[Encoder | None] = []
 def encoder() -> Encoder | None:
     """The packaged encoder; None where it cannot be used."""
     if not _opened:
+        from ..embedding.encoder_file import EncoderDamaged
+
         try:
             from ..embedding.encoder import Encoder
-            from ..embedding.encoder_file import EncoderDamaged
-        except ImportError:  # numpy does not fit this Python
-            _opened.append(None)
-            return None
-        try:
+
             _opened.append(Encoder())
-        except EncoderDamaged:
+        except (ImportError, EncoderDamaged):  # numpy does not fit this Python, or a broken file
             _opened.append(None)
     return _opened[0]
 
@@ -133,24 +131,10 @@ class _Threads:
         self.space, self.dims = one.space, one.dims
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        from threading import Thread
+        from concurrent.futures import ThreadPoolExecutor
 
-        failed: list[Exception] = []
-
-        def make(part: int) -> None:
-            try:
-                parts[part].extend(self._one.embed(texts[part::THREADS]))
-            except Exception as e:
-                failed.append(e)
-
-        parts: list[list[bytes]] = [[] for _ in range(THREADS)]
         # By turns, since texts beside each other are often of one length.
-        threads = [Thread(target=make, args=(part,)) for part in range(1, THREADS)]
-        for thread in threads:
-            thread.start()
-        make(0)
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise failed[0]
-        return [parts[i % THREADS][i // THREADS] for i in range(len(texts))]
+        parts = [texts[part::THREADS] for part in range(THREADS)]
+        with ThreadPoolExecutor(THREADS) as pool:
+            made = list(pool.map(self._one.embed, parts))
+        return [made[i % THREADS][i // THREADS] for i in range(len(texts))]

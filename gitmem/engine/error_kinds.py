@@ -26,23 +26,13 @@ MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 # A disk that is full, read-only or gone, or a limit of this process: none of it says that the file
 # is damaged.
-_FULL = (
-    "SQLITE_FULL",
-    "SQLITE_READONLY",
-    "SQLITE_CANTOPEN",
-    "SQLITE_IOERR_WRITE",
-    "SQLITE_IOERR_FSYNC",
-    "SQLITE_IOERR_TRUNCATE",
-    "SQLITE_IOERR_SHM",
+_FULL = tuple(
+    "SQLITE_FULL SQLITE_READONLY SQLITE_CANTOPEN SQLITE_IOERR_WRITE SQLITE_IOERR_FSYNC"
+    " SQLITE_IOERR_TRUNCATE SQLITE_IOERR_SHM".split()
 )
-_DAMAGED = (
-    "SQLITE_CORRUPT",
-    "SQLITE_CONSTRAINT",
-    "SQLITE_NOTADB",
-    "SQLITE_FORMAT",
-    "SQLITE_IOERR",
-    "SQLITE_SCHEMA",
-    "SQLITE_PROTOCOL",
+_DAMAGED = tuple(
+    "SQLITE_CORRUPT SQLITE_CONSTRAINT SQLITE_NOTADB SQLITE_FORMAT SQLITE_IOERR SQLITE_SCHEMA"
+    " SQLITE_PROTOCOL".split()
 )
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO)
 

@@ -73,9 +73,8 @@ class Filter:
         self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
         self.without = without  # no memories of these commits
         self.superseded = superseded
-        self.signatures: Sequence[str] | None = (
-            None  # only memories whose signature was found to be in such a state
-        )
+        # Only memories whose signature was found to be in such a state.
+        self.signatures: Sequence[str] | None = None
         # without what came back for other HEADs than this one (`reinstated.seen_from`)
         self.head = ""
         self.hidden = False  # whether rows are searched that are not active (`snapshot_view`)

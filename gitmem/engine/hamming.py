@@ -1,14 +1,11 @@
 """Nearest neighbours over sign codes, in plain Python.
 
-Owns: the search order (Hamming distance of sign codes, then exact cosine of
-the few that are left). Promise: standard library only, exact,
-ties going to the lower row.
+Hamming distance of sign codes, then exact cosine of the few that are left. Promise: standard
+library only, exact, ties going to the lower row.
 
-The work is done column by column: byte j of every code is one slice, one
-`bytes.translate` turns it into "bits that differ from the question's byte j",
-and the columns are added as one long integer with a lane of 8 bits a row.
-Python runs some 150 calls for 10,000 codes instead of 30,000 (0.6 ms against
-1.2 ms for `int.bit_count` over 256-bit integers, 3.6 ms for 64-bit words).
+The work is done column by column: byte j of every code is one slice, one `bytes.translate` turns it
+into "bits that differ from the question's byte j", and the columns are added as one long integer
+with a lane of 8 bits a row: 0.6 ms for 10,000 codes, against 1.2 for `int.bit_count`.
 """
 
 from __future__ import annotations
@@ -54,11 +51,7 @@ def nearest(
     if k <= 0 or not data:
         return []
     distances = _distances(data, query_code)
-    found = (
-        _select(distances, k)
-        if distances is not None
-        else _select_wide(_distances_wide(data, query_code), k)
-    )
+    found = _nearest_wide(data, query_code, k) if distances is None else _select(distances, k)
     found = found if ties else found[:k]
     return found if rows is None else [(distance, rows[row]) for distance, row in found]
 
@@ -89,15 +82,6 @@ def _distances(data: bytes, query: bytes) -> bytes | None:
     return b"".join(out)
 
 
-def _distances_wide(data: bytes, query: bytes) -> list[int]:
-    width = len(query)
-    asked = int.from_bytes(query, "little")
-    return [
-        (int.from_bytes(data[at : at + width], "little") ^ asked).bit_count()
-        for at in range(0, len(data), width)
-    ]
-
-
 def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
     """The k smallest, and those like the last, with their index: halve towards the distance of the
     k-th, then find the codes up to it; eight passes in C instead of a sort."""
@@ -118,10 +102,15 @@ def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
     return found
 
 
-def _select_wide(distances: list[int], k: int) -> list[tuple[int, int]]:
-    order = sorted(range(len(distances)), key=distances.__getitem__)
-    last = distances[order[min(k, len(order)) - 1]]
-    return [(distances[i], i) for i in order if distances[i] <= last]
+def _nearest_wide(data: bytes, query: bytes, k: int) -> list[tuple[int, int]]:
+    """The same of codes whose distances do not fit in a byte."""
+    width, asked = len(query), int.from_bytes(query, "little")
+    found = sorted(
+        ((int.from_bytes(data[at : at + width], "little") ^ asked).bit_count(), at // width)
+        for at in range(0, len(data), width)
+    )
+    last, _ = found[min(k, len(found)) - 1]
+    return [pair for pair in found if pair[0] <= last]
 
 
 def rescore(

@@ -143,9 +143,7 @@ def refresh(
             else pending(cache, sources)
         )
     except GitFailed:
-        return (
-            None  # a ref names an object that is not here; the next write mends that (`ref_repair`)
-        )
+        return None  # a ref names an object that is not here; the next write mends it
     # Before reading: the next call sees what comes later.
     sizes = {notes.ref: notes.reflog_size() for _, notes, _, _ in moved}
     # An empty cache takes any table: it gets the space with its first record.
@@ -155,10 +153,11 @@ def refresh(
         return None if scrub else 0
     if not cache.writable or (cache.blind and not limits.may_embed(cache.count())):
         return None
-    lines = _read(moved, limits, deep)
-    if isinstance(lines, _Unreadable) and lines.mended and until is None:
+    try:
+        lines = _read(moved, limits, deep)
+    except _Mended:
         return refresh(cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead)
-    if lines is None or isinstance(lines, _Unreadable):
+    if lines is None:
         return None
     with cache.writing(limits.wait) as held:
         if not held:
@@ -182,17 +181,17 @@ def refresh(
     return added if whole else None
 
 
-class _Unreadable:
-    """Objects of a notes ref are not here. `mended`: the ref was taken back to a commit that is."""
-
-    def __init__(self, mended: bool) -> None:
-        self.mended = mended
+class _Mended(Exception):
+    """Objects of a notes ref were not here; the ref was taken back to a commit that is."""
 
 
 def _read(
     moved: list[tuple[str, Notes, str, str]], limits: _Limits, deep: bool
-) -> list[Line] | _Unreadable | None:
-    """The new lines of all refs; None where there are too many of them, or the time is up."""
+) -> list[Line] | None:
+    """The new lines of all refs; None where they are too many or not all here, or the time is up.
+
+    Raises _Mended, never where the time is limited.
+    """
     lines: list[Line] = []
     size = 0
     for scope, notes, seen, tip in moved:
@@ -206,13 +205,12 @@ def _read(
                 size += len(line)
                 if limits.exceeded(len(lines), size):
                     return None
-        except GitFailed:
-            mended = limits.until is None and bool(ref_repair.mend(notes.git, notes.ref))
-            if mended:
+        except GitFailed as e:
+            if limits.until is None and ref_repair.mend(notes.git, notes.ref):
                 notes.history.mended = notes.tip()
-            else:
-                notes.missing = [tip]
-            return _Unreadable(mended)
+                raise _Mended from e
+            notes.missing = [tip]
+            return None
     if limits.until is not None:
         # Lines taken in without the rest must not show a text that was purged.
         lines.sort(key=lambda item: b'"purge"' not in item[1])

@@ -8,22 +8,14 @@ from __future__ import annotations
 from ..core import record
 from ..core.record import Record
 from . import anchor_state_store
-from .cache import Damaged
+from .memory_rows import parsed
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .cache import Connection
-
-
-def parsed(raw: bytes) -> Record:
-    """The record of a stored line. Raises Damaged."""
-    found = record.parse(raw)
-    if found is None:
-        raise Damaged("a stored record cannot be read")
-    return found
+    from .cache_db import Connection
 
 
 def known(db: Connection, versions: Iterable[str]) -> dict[str, tuple[int, int, str]]:
@@ -36,7 +28,7 @@ def known(db: Connection, versions: Iterable[str]) -> dict[str, tuple[int, int, 
 def memories_of(db: Connection, versions: Iterable[str]) -> set[str]:
     """The ids of the memories that have one of these versions."""
     sql = "SELECT memory FROM line WHERE version IN {}"
-    return {id.decode() for (id,) in select_in(db, sql, _proper(versions))}
+    return {id.decode() for (id,) in select_in(db, sql, proper(versions))}
 
 
 def having_lines(db: Connection, ids: Iterable[str]) -> set[str]:
@@ -54,7 +46,7 @@ def doomed(db: Connection, ids: set[str], versions: set[str]) -> list[int]:
     sql = "SELECT n FROM line WHERE {} IN {{}} AND op <> 'purge'"
     names = [id.encode("utf-8", "replace") for id in ids]
     found = select_in(db, sql.format("memory"), names)
-    found += select_in(db, sql.format("version"), _proper(versions))
+    found += select_in(db, sql.format("version"), proper(versions))
     return list(dict.fromkeys(n for (n,) in found))
 
 
@@ -87,7 +79,7 @@ def store(db: Connection, fresh: list[Record], scopes: Mapping[str, int]) -> Non
         (version, _counts_from(r), bytes.fromhex(r.version))
         for r in fresh
         if r.op in record.COVER_OPS
-        for version in _proper(r.after)
+        for version in proper(r.after)
     ]
     db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers)
     moves = [
@@ -143,7 +135,7 @@ def _counts_from(r: Record) -> str:
     return record.object_id(r.data.get("head")) if merges else ""
 
 
-def _proper(versions: Iterable[str]) -> list[bytes]:
+def proper(versions: Iterable[str]) -> list[bytes]:
     """The versions without those that are no hexadecimal text."""
     out = []
     for version in versions:

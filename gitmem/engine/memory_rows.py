@@ -7,7 +7,7 @@ read memories through `load` alone. Standard library only: every prompt waits fo
 
 from __future__ import annotations
 
-from ..core import record
+from ..core import fastjson, record
 from .cache import Damaged
 from .sql import select_in
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from .cache import Cache
-
+    from .cache import Cache, Connection
 
 # A text that is united from several lines was stored under its own name (`unite`).
 TEXT = (
@@ -26,11 +25,28 @@ TEXT = (
 )
 _ROW = f"SELECT coalesce(u.digest, l.version), m.scope, m.status, {TEXT} WHERE m.row = ?"
 # Every line behind a row that is shown: {id, version}.
-LINES = (
-    "SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {0} UNION"
+_LINES = (
+    "SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {where} UNION"
     " SELECT m.id, l.version FROM united u CROSS JOIN memory m ON m.row = u.row"
-    " CROSS JOIN json_each(u.lines) j CROSS JOIN line l ON l.n = j.value WHERE {0}"
+    " CROSS JOIN json_each(u.lines) j CROSS JOIN line l ON l.n = j.value WHERE {where}"
 )
+
+
+def parsed(raw: bytes) -> record.Record:
+    """The record of a stored line. Raises Damaged."""
+    found = record.parse(raw)
+    if found is None:
+        raise Damaged("a stored record cannot be read")
+    return found
+
+
+def versions_of(db: Connection, ids: Sequence[str], where: str = "1") -> dict[str, set[str]]:
+    """{id: the versions behind its rows}, of rows for which the SQL condition `where` holds."""
+    out: dict[str, set[str]] = {}
+    sql = _LINES.format(where=f"{where} AND m.id IN (SELECT value FROM json_each(?1))")
+    for id, version in db.execute(sql, (fastjson.dumps(list(ids)),)):
+        out.setdefault(id, set()).add(version.hex())
+    return out
 
 
 def load(cache: Cache, rows: Sequence[int]) -> list[tuple[dict[str, Any], int, int]]:
@@ -81,11 +97,8 @@ def word(value: Any) -> str | None:
 
 
 def words(value: Any) -> list[str]:
-    return (
-        [record.clean(v) for v in value[: record.MAX_ITEMS] if isinstance(v, str)]
-        if isinstance(value, list)
-        else []
-    )
+    found = value[: record.MAX_ITEMS] if isinstance(value, list) else []
+    return [record.clean(v) for v in found if isinstance(v, str)]
 
 
 def made_at(data: Mapping[str, Any]) -> str:

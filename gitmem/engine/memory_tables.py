@@ -10,8 +10,7 @@ from ..core.record import Record
 from . import noted_paths
 from .cache import CODE
 from .document import ACTIVE, columns, embed_texts, labels, prepare, union_of, vector_text
-from .line_tables import parsed
-from .memory_rows import TEXT
+from .memory_rows import TEXT, parsed
 from .sql import select_in
 
 TYPE_CHECKING = False
@@ -125,9 +124,8 @@ class MemoryTables:
         select_in(self.db, f"UPDATE memory SET scope = {of_line} WHERE id IN {{}}", sorted(ids))
 
     def _unite(self, row: int, parts: tuple[str, ...], digest: bytes, raw: bytes) -> None:
-        lines = select_in(
-            self.db, "SELECT n FROM line WHERE version IN {}", map(bytes.fromhex, parts)
-        )
+        sql = "SELECT n FROM line WHERE version IN {}"
+        lines = select_in(self.db, sql, map(bytes.fromhex, parts))
         numbers = ",".join(str(n) for (n,) in sorted(lines))
         self.db.execute("INSERT INTO united VALUES(?, ?, ?, ?)", (row, f"[{numbers}]", digest, raw))
 

@@ -18,12 +18,11 @@ import time
 import zlib
 from itertools import islice
 
-from ..core import record
 from . import hamming
 from .cache import Damaged
 from .document import vector_text
 from .embed import sign_code
-from .memory_rows import TEXT
+from .memory_rows import TEXT, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,13 +44,10 @@ def missing(cache: Cache, space: str) -> int:
 
 def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
     """(row, line) of the memories that have no vector in the space, the newest first."""
-    held = _held(cache, space)
-    none = bytes(CHUNK)
-    for row, line in cache.db.execute(
-        "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
-    ):
-        if not held.get(row // CHUNK, none)[row % CHUNK]:
-            yield row, line
+    sql = "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
+    lines = dict(cache.db.execute(sql))
+    for row in without(cache, space, lines):
+        yield row, lines[row]
 
 
 def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
@@ -63,7 +59,7 @@ def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
 
 def _held(cache: Cache, space: str) -> dict[int, bytes]:
     """{chunk: for each of its places 1 where it has a vector}. No vector is read for it."""
-    found = dict(cache.db.execute("SELECT chunk, held FROM better WHERE space = ?", (space,)))
+    found = dict(cache.db.execute("SELECT chunk, held FROM model_vector WHERE space = ?", (space,)))
     if any(len(held) != CHUNK for held in found.values()):
         raise Damaged("vectors fail their checksum")
     return found
@@ -73,7 +69,7 @@ def missing_by_prefix(cache: Cache, start: str) -> int:
     """The same for the space whose name begins so, without asking its model for the rest of the
     name.
     """
-    for (space,) in cache.db.execute("SELECT DISTINCT space FROM better"):
+    for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_vector"):
         if space.startswith(start):
             return missing(cache, space)
     return cache.count()
@@ -115,11 +111,11 @@ def fill(
                 made, since = [], time.monotonic()
     finally:
         done += _keep(cache, space, made)
-    if (
-        not missing(cache, space)
-        and cache.db.execute("SELECT 1 FROM better WHERE space <> ?", (space,)).fetchone()
-    ):
-        cache.keep(_WAIT, lambda db: db.execute("DELETE FROM better WHERE space <> ?", (space,)))
+    others = "SELECT 1 FROM model_vector WHERE space <> ?"
+    if not missing(cache, space) and cache.db.execute(others, (space,)).fetchone():
+        cache.keep(
+            _WAIT, lambda db: db.execute("DELETE FROM model_vector WHERE space <> ?", (space,))
+        )
     return done
 
 
@@ -128,10 +124,7 @@ def _text(cache: Cache, row: int, line: int) -> str | None:
     found = cache.db.execute(sql, (row, line)).fetchone()
     if found is None:
         return None  # edited or forgotten meanwhile
-    parsed = record.parse(bytes(found[0]))
-    if parsed is None:
-        raise Damaged("a record in the cache cannot be read")
-    return vector_text(parsed.data)
+    return vector_text(parsed(found[0]).data)
 
 
 def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:
@@ -155,7 +148,7 @@ def leave(db: Connection, rows: Iterable[int]) -> None:
     for row in rows:
         gone.setdefault(row // CHUNK, {})[row % CHUNK] = b""
     for chunk, places in gone.items():
-        sql = "SELECT space FROM better WHERE chunk = ?"
+        sql = "SELECT space FROM model_vector WHERE chunk = ?"
         for (space,) in db.execute(sql, (chunk,)).fetchall():
             put(db, space, chunk, places)
 
@@ -165,7 +158,7 @@ def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> No
 
     Raises Damaged.
     """
-    sql = "SELECT held, codes, signs, v, crc FROM better WHERE space = ? AND chunk = ?"
+    sql = "SELECT held, codes, signs, v, crc FROM model_vector WHERE space = ? AND chunk = ?"
     found = db.execute(sql, (space, chunk)).fetchone()
     if found:
         held, codes, signs, data, crc = found
@@ -185,12 +178,12 @@ def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> No
         held, codes, data = map(bytes, new)
         signs, crc = _crc(chunk, held, codes), _crc(chunk, held, data)
         db.execute(
-            "INSERT OR REPLACE INTO better(space, chunk, held, codes, signs, v, crc)"
+            "INSERT OR REPLACE INTO model_vector(space, chunk, held, codes, signs, v, crc)"
             " VALUES(?, ?, ?, ?, ?, ?, ?)",
             (space, chunk, held, codes, signs, data, crc),
         )
     else:
-        db.execute("DELETE FROM better WHERE space = ? AND chunk = ?", (space, chunk))
+        db.execute("DELETE FROM model_vector WHERE space = ? AND chunk = ?", (space, chunk))
 
 
 def _crc(chunk: int, held: bytes, data: bytes) -> int:
@@ -211,13 +204,13 @@ def read(
 
     By row, all of them or those of `chunks`, which ascend. Raises Damaged.
     """
-    sql = "SELECT chunk, held, v, crc FROM better WHERE space = ?"
+    sql = "SELECT chunk, held, v, crc FROM model_vector WHERE space = ?"
     return _read(cache, sql, space, dims, chunks)
 
 
 def codes(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
     """The same with the sign codes of the vectors."""
-    sql = "SELECT chunk, held, codes, signs FROM better WHERE space = ?"
+    sql = "SELECT chunk, held, codes, signs FROM model_vector WHERE space = ?"
     return _read(cache, sql, space, (dims + 7) // 8)
 
 
@@ -261,7 +254,7 @@ def wrong(cache: Cache, active: Iterable[int]) -> str:
     A checksum, a vector of no memory, a code that is not its vector's.
     """
     rows = set(active)
-    sql = "SELECT chunk, held, codes, signs, v, crc FROM better"
+    sql = "SELECT chunk, held, codes, signs, v, crc FROM model_vector"
     for chunk, held, codes, signs, data, crc in cache.db.execute(sql):
         try:
             _check(chunk, held, codes, signs)

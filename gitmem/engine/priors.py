@@ -75,8 +75,6 @@ def _recent(cache: Cache, times: Mapping[int, str]) -> dict[int, float]:
 
 
 def _branch(stand: AnchorState | None) -> float:
-    return (
-        1.0
-        if stand is None
-        else anchor_state_store.weight(stand.state, stand.reason, anchor_state_store.ASKED)
-    )
+    if stand is None:
+        return 1.0
+    return anchor_state_store.weight(stand.state, stand.reason, anchor_state_store.ASKED)

@@ -10,7 +10,8 @@ table.
 from __future__ import annotations
 
 from ..core import record
-from .cache import Damaged
+from .memory_rows import parsed
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from .filters import Filter
 
 
+_AT_HEAD = "SELECT row FROM reinstated WHERE head = ?"
+
+
 def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
     """The same conditions without what is reinstated for other HEADs alone; the same object where
     there is nothing such.
     """
-    other = "SELECT 1 FROM reinstated WHERE row NOT IN (SELECT row FROM reinstated WHERE head = ?)"
+    other = f"SELECT 1 FROM reinstated WHERE row NOT IN ({_AT_HEAD})"
     if not _looked_from(cache, head) or not cache.db.execute(other, (head,)).fetchone():
         return wanted
     narrowed = wanted.copy()
@@ -38,11 +42,9 @@ def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
     """
     if not rows or not _looked_from(cache, head):
         return set()
-    sql = (
-        f"SELECT row FROM reinstated WHERE row IN ({','.join(map(str, rows))}) AND row NOT IN"
-        " (SELECT row FROM reinstated WHERE head = ?)"
-    )
-    return {row for (row,) in cache.db.execute(sql, (head,))}
+    mine = {row for (row,) in cache.db.execute(_AT_HEAD, (head,))}
+    back = select_in(cache.db, "SELECT row FROM reinstated WHERE row IN {}", rows)
+    return {row for (row,) in back} - mine
 
 
 def _looked_from(cache: Cache, head: str) -> bool:
@@ -66,14 +68,12 @@ def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, s
         f" WHERE m.row IN ({marks}) AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
     )
     for row, raw, at in cache.db.execute(sql):
-        parsed = record.parse(raw)
-        if parsed is None:
-            raise Damaged("a stored record cannot be read")
+        found = parsed(raw)
         # The branch that an edit names is that of the text it goes on with.
-        branch = parsed.data.get("branch") if parsed.op == "create" else ""
+        branch = found.data.get("branch") if found.op == "create" else ""
         ids, first, commit = out.get(row, ([], "", ""))
         out[row] = (
-            [*ids, parsed.id] if parsed.id not in ids else ids,
+            [*ids, found.id] if found.id not in ids else ids,
             first or (record.clean(branch) if isinstance(branch, str) else ""),
             commit or at,
         )

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     Standing = Callable[[Iterable[str]], Mapping[str, AnchorState]]
 
 CANDIDATES = 200  # of each route, before fusion
-WEIGHTS = (
-    1.5,
-    1.0,
-    1.0,
-)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
+# BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
+WEIGHTS = (1.5, 1.0, 1.0)
 # of the first hits get a vector of the encoder while the question waits, where the background has
 # made none yet
 READ = 5
@@ -50,9 +47,7 @@ class Search:
         self.cache = cache
         self.table = table
         self.stand = stand
-        self.encoder = (
-            False  # whether the encoder is asked where words and table leave the answer open
-        )
+        self.encoder = False  # whether it is asked where words and table leave the answer open
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -60,9 +55,8 @@ class Search:
         # always asked, and ranks only: the verdict is calibrated to the cosines of table and
         # encoder.
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
-        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = (
-            None  # what became of the paths of memories: {row: `path_state_store.worst`}
-        )
+        # What became of the paths of memories: {row: `path_state_store.worst`}.
+        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
 
@@ -128,11 +122,7 @@ class Search:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
-        allowed = (
-            [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)]
-            if rows_sql
-            else None
-        )
+        allowed = self._allowed(f"{rows_sql} ORDER BY row", rows_args) if rows_sql else None
         total = int(self.cache.meta("rows", "0"))
         # Rows of hidden versions are zeros, each as far as the next one; they must not take the
         # place of candidates.
@@ -161,12 +151,11 @@ class Search:
             return [row for _, row in found]
         last = found[CANDIDATES - 1][0]
         near = [row for distance, row in found if distance < last]
-        return (
-            near
-            + self.cache.by_id([row for distance, row in found if distance == last])[
-                : CANDIDATES - len(near)
-            ]
-        )
+        tied = self.cache.by_id([row for distance, row in found if distance == last])
+        return (near + tied)[:CANDIDATES]
+
+    def _allowed(self, sql: str, args: list[object]) -> list[int]:
+        return [row for (row,) in self.cache.db.execute(sql, args)]
 
     def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
@@ -186,9 +175,7 @@ class Search:
         """{row: cosine}, best first, in the space of the chosen model."""
         from . import model_vectors
 
-        allowed = (
-            [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
-        )
+        allowed = self._allowed(rows_sql, rows_args) if rows_sql else None
         return {row: cosine for cosine, row in model_vectors.cosines(self.cache, *asked, allowed)}
 
     def _if_usable(self, *asked: Any) -> tuple[dict[int, float], dict[int, float]]:
@@ -228,9 +215,7 @@ class Search:
         if not any(question):
             return {}, {}
         self.behind = self.behind or bool(unread)
-        allowed = (
-            {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
-        )
+        allowed = self._allowed(rows_sql, rows_args) if rows_sql else None
         beside = dict(zip(unread, read, strict=True))
         return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
 

@@ -44,9 +44,8 @@ def remark(cache: Cache) -> str:
         "SELECT key FROM meta WHERE key > ? AND key < ? AND value <> '' ORDER BY key DESC",
         (_KEY, _KEY + "~"),
     ).fetchall()
-    found = [
-        (size, key) for (name,) in rows for key, size in of(cache, str(name)[len(_KEY) :]).items()
-    ]
+    refs = [str(name).removeprefix(_KEY) for (name,) in rows]
+    found = [(size, key) for ref in refs for key, size in of(cache, ref).items()]
     if not found:
         return ""
     size, key = max(found)

@@ -15,25 +15,24 @@ Standard library only: every prompt reads `lifts`.
 from __future__ import annotations
 
 from ..core import confidence, record, short
-from .memory_rows import LINES
+from .memory_rows import versions_of
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ..core.record import Record
     from .cache import Cache, Connection
 
 PRIVATE = 2  # bit of a line's scope (`document`)
-_PART = 500  # values in one SQL condition
 # rows of `usage_records` that a prompt reads of one memory: with 200 it took 5 ms where there are
 # so many
 LOOKED_AT = 64
 # Of files that speak for a memory the surest count stands, of answers the highest: neither depends
 # on which record came first.
 _ADD = (
-    "INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how) DO"
+    "INSERT INTO usage_record(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how) DO"
     " UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
     " max(number, excluded.number) END"
 )
@@ -46,22 +45,17 @@ def take(
     those that `changed`. `purged`: ids that may not be here.
     """
     gone = _named(purged)
-    rows = [
-        row
-        for r in records
-        if r.op in confidence.OPS
-        for row in confidence.rows(r.data)
-        if row[0] not in gone
-    ]
+    said = [row for r in records if r.op in confidence.OPS for row in confidence.rows(r.data)]
+    rows = [row for row in said if row[0] not in gone]
     db.executemany(_ADD, rows)
-    if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
+    if rows or db.execute("SELECT 1 FROM usage_record LIMIT 1").fetchone():
         _count(db, {*changed, *(row[0] for row in rows)})
 
 
 def again(db: Connection, purged: set[str]) -> None:
     """Everything anew from the stored lines: some of them are gone."""
-    db.execute("DELETE FROM heed")
-    db.execute("DELETE FROM credit")
+    db.execute("DELETE FROM usage_record")
+    db.execute("DELETE FROM confidence")
     take(db, stored(db), (), purged)
 
 
@@ -69,13 +63,8 @@ def stored(db: Connection) -> list[Record]:
     """The private records that say something of use."""
     out = []
     for op in confidence.OPS:  # the word stands in the statement, so that the partial index serves
-        out += [
-            r
-            for (raw,) in db.execute(
-                f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
-            )
-            if (r := record.parse(raw))
-        ]
+        sql = f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
+        out += [r for (raw,) in db.execute(sql) if (r := record.parse(raw))]
     return out
 
 
@@ -87,30 +76,28 @@ def _named(ids: Iterable[str]) -> set[str]:
 def _count(db: Connection, names: set[str]) -> None:
     """`names`: ids and short names of memories."""
     asked = sorted(_named(names))
-    spoken = select_in(db, "SELECT DISTINCT id FROM heed WHERE id IN {}", asked)
-    select_in(db, "DELETE FROM credit WHERE id IN {}", asked)
+    spoken = select_in(db, "SELECT DISTINCT id FROM usage_record WHERE id IN {}", asked)
+    select_in(db, "DELETE FROM confidence WHERE id IN {}", asked)
     found: dict[str, list[tuple[str, str, int]]] = {}
     for first in sorted({short.of(id) for (id,) in spoken}):
-        db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
+        db.execute("DELETE FROM confidence WHERE id >= ? AND id < ?", (first, first + "g"))
         found.update(_said(db, first))
     db.executemany(
-        "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
-        made(found, _versions(db, list(found))),
+        "INSERT INTO confidence(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
+        made(found, versions_of(db, list(found))),
     )
 
 
 def _here(db: Connection, first: str) -> list[str]:
     """Ids of the memories here that begin so."""
-    rows = db.execute(
-        "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g")
-    )
-    return [id for (id,) in rows]
+    sql = "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?"
+    return [id for (id,) in db.execute(sql, (first, first + "g"))]
 
 
 def _said(db: Connection, first: str) -> dict[str, list[tuple[str, str, int]]]:
     """{id of a memory here with this short name: its rows of `usage_records`}."""
     ids = _here(db, first)
-    sql = "SELECT session, how, number FROM heed WHERE id IN (?, ?)"
+    sql = "SELECT session, how, number FROM usage_record WHERE id IN (?, ?)"
     out = {id: db.execute(sql, (id, first if len(ids) == 1 else id)).fetchall() for id in ids}
     return {id: rows for id, rows in out.items() if rows and confidence.is_id(id)}
 
@@ -123,19 +110,8 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
-    """{id of a memory that is here: the versions it is shown in}."""
-    out: dict[str, list[str]] = {}
-    for at in range(0, len(ids), _PART):
-        part = ids[at : at + _PART]
-        sql = LINES.format(f"m.id IN ({','.join('?' * len(part))})")
-        for id, version in db.execute(sql, (*part, *part)):
-            out.setdefault(id, []).append(version.hex())
-    return out
-
-
 def made(
-    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]
+    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, set[str]]
 ) -> list[tuple[str, float, float, float, int, int]]:
     """The `confidence` rows that `usage_records` rows give, for memories that have versions."""
     counted = {
@@ -159,21 +135,15 @@ def wrong(cache: Cache, purged: set[str]) -> str:
                 wanted[id, session, how] = (
                     min(old, number) if how == confidence.TOUCHED else max(old, number)
                 )
-    if wanted != {
-        (id, session, how): number
-        for id, session, how, number in cache.db.execute(
-            "SELECT id, session, how, number FROM heed"
-        )
-    }:
+    stored_records = cache.db.execute("SELECT id, session, how, number FROM usage_record")
+    if wanted != {tuple(key): number for *key, number in stored_records}:
         return "what is known of use differs from the feedback records"
     found: dict[str, list[tuple[str, str, int]]] = {}
     for first in {short.of(id) for id, _, _ in wanted}:
         found.update(_said(cache.db, first))
-    if {row[0]: row[1:] for row in made(found, _versions(cache.db, list(found)))} != {
-        row[0]: row[1:]
-        for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
-    }:
-        return "credit differs from the feedback records"
+    counted = cache.db.execute("SELECT id, value, used, ignored, against, vain FROM confidence")
+    if set(made(found, versions_of(cache.db, list(found)))) != set(counted):
+        return "confidence differs from the feedback records"
     return ""
 
 
@@ -182,7 +152,7 @@ def wrong(cache: Cache, purged: set[str]) -> str:
 
 def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
     """{memory row: what use says, 0 to 1}; rows of which nothing was counted are left out."""
-    sql = "SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN {}"
+    sql = "SELECT m.row, c.value FROM memory m JOIN confidence c ON c.id = m.id WHERE m.row IN {}"
     return dict(select_in(cache.db, sql, rows))
 
 
@@ -197,7 +167,7 @@ def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
     )
     sql = (
         f"SELECT m.row, CASE WHEN {alone} THEN m.id ELSE '' END, c.used, c.against"
-        f" FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
+        f" FROM memory m JOIN confidence c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
     )
     found = cache.db.execute(sql, (short.DIGITS,))
     counted = {row: (id, used, against) for row, id, used, against in found}
@@ -214,7 +184,7 @@ def _told(cache: Cache, id: str) -> dict[str, bool]:
     """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions
     the first ones by name, which says nothing about them.
     """
-    sql = "SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?"
+    sql = "SELECT session, how FROM usage_record WHERE id = ? ORDER BY session LIMIT ?"
     rows = cache.db.execute(sql, (short.of(id), LOOKED_AT)).fetchall()
     if len(rows) == LOOKED_AT:  # the last session may have more
         rows = [row for row in rows if row[0] != rows[-1][0]]
@@ -224,6 +194,6 @@ def _told(cache: Cache, id: str) -> dict[str, bool]:
 
 def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, confidence.Evidence]:
     """{id: what was counted}; ids without any are left out."""
-    sql = "SELECT id, used, ignored, against, vain FROM credit WHERE id IN {}"
+    sql = "SELECT id, used, ignored, against, vain FROM confidence WHERE id IN {}"
     found = select_in(cache.db, sql, sorted(set(ids)))
     return {id: confidence.Evidence(*counted) for id, *counted in found}

@@ -1,9 +1,7 @@
 """Vectors in bulk: the home of numpy.
 
-Owns: embedding thousands of texts, pairs that lie near each other, and writing
-table files. Promise: a text's vector is the one that `embed` makes in plain
-Python, bit for bit; only the speed differs, and numpy costs 50 to 100 ms to
-import, so no hook comes here.
+Promise: a text's vector is the one that `embed` makes in plain Python, bit for bit. numpy costs 50
+to 100 ms to import, so no hook comes here.
 """
 
 from __future__ import annotations
@@ -122,9 +120,8 @@ def near_pairs(
     """Pairs of one list that lie near each other, block by block: (up to which place was looked,
     [(place, an earlier place, cosine)]).
 
-    Each place from `first` on has at most `most` pairs, its nearest earlier
-    places of `floor` and more. Vectors of zeros are near nothing. A block is
-    128 places and, for 100,000 vectors, 50 MB.
+    Each place from `first` on has at most `most` pairs, its nearest earlier places of `floor` and
+    more. Vectors of zeros are near nothing. A block takes 50 MB for 100,000 vectors.
     """
     units = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, dims).astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", units, units))
@@ -164,9 +161,8 @@ def cosines(pairs: Sequence[tuple[bytes, bytes]], dims: int) -> list[float]:
 def write_table(path: str, name: str, tokens: Sequence[str], rows: Array) -> str:
     """Write a table file as `embed.StaticTable` reads it, and return its space id.
 
-    `rows` is int8 without -128, one row a token; `tokens` are unique, with
-    "##" before those that continue a word. Frequent tokens should come first:
-    then a question touches few pages.
+    `rows` is int8 without -128, one row a token; `tokens` are unique, with "##" before those that
+    continue a word, frequent ones first: then a question touches few pages.
     """
     count, dims = rows.shape
     texts = [token.encode("utf-8") for token in tokens]

@@ -97,13 +97,8 @@ def contradict(store: Store, ids: Iterable[str]) -> int:
     wanted = sorted({id for id in ids if confidence.is_id(id)})
 
     def read(cache: Cache) -> dict[str, list[str]]:
-        out: dict[str, list[str]] = {}
-        for id in wanted:
-            rows = cache.db.execute(memory_rows.LINES.format("m.id = ?"), (id, id))
-            versions = sorted(version.hex() for _, version in rows)
-            if versions:
-                out[id] = versions
-        return out
+        versions = memory_rows.versions_of(cache.db, wanted)
+        return {id: sorted(versions[id]) for id in wanted if id in versions}
 
     found = store.with_cache(read)[0] if wanted else {}
     if found:

@@ -23,7 +23,7 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
     used: dict[tuple[str, str], set[str]] = defaultdict(set)
     accepted = rejected = 0
     against: set[str] = set()
-    for id, session, how in cache.db.execute("SELECT id, session, how FROM heed"):
+    for id, session, how in cache.db.execute("SELECT id, session, how FROM usage_record"):
         if how in confidence.NEGLECT:
             told[session, id].add(how)
         elif how in (confidence.CITED, confidence.TOUCHED):
