@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     Row = tuple[str, str, str, int]  # name of a memory, session, how, number
 
 OPS = ("receipt", "feedback", "verdict")  # of the records that say something about use
-SHOWN = (
-    "start",
-    "prompt",
-    "subagent",
-    "compact",
-    "tool",
-)  # how a memory was told: the routes of `session`
+# How a memory was told: the routes of `session`.
+SHOWN = ("start", "prompt", "subagent", "compact", "tool")
 CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
 
 # Where a memory starts whose writer stated no confidence; and without a provenance: then all of the
@@ -84,26 +79,28 @@ class Evidence:
 def confidence(start: float, found: Evidence) -> float:
     """The confidence that lives: `start` where nothing was counted; 0 to 1."""
     begun = min(1.0, max(0.0, start))
-    lived = (
-        (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used)
-        if found.used or found.ignored
-        else begun
-    )
-    return lived * DROP ** min(found.against, 50)
+    if found.used or found.ignored:
+        begun = (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used)
+    return begun * DROP ** min(found.against, 50)
 
 
 def start(stated: object, provenance: object) -> float:
     """What its writer stated; else what its provenance is worth."""
-    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1:
-        return float(stated)
+    if (said := _stated(stated)) is not None:
+        return said
     return START.get(provenance, UNSAID) if isinstance(provenance, str) else UNSAID
 
 
 def doubted(stated: object) -> float:
     """What a score is multiplied with for what its writer thought of it."""
-    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1:
-        return 1 - DOUBT * (1 - stated)
-    return 1.0
+    said = _stated(stated)
+    return 1.0 if said is None else 1 - DOUBT * (1 - said)
+
+
+def _stated(value: object) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    return None
 
 
 def value(found: Evidence) -> float:
@@ -112,16 +109,12 @@ def value(found: Evidence) -> float:
 
 
 def factor(value: float) -> float:
-    """What the block at a session's start multiplies a score with, for such a value: 1 - GAIN to 1
-    + GAIN.
-    """
+    """The factor of a score in the block at a session's start: 1 - GAIN to 1 + GAIN."""
     return 1 + GAIN * (2 * min(1.0, max(0.0, value)) - 1)
 
 
 def lift(used: float, vain: float, against: int = 0) -> float:
-    """What the score of an answer is multiplied with: 1 / MOST to MOST, 1 where nothing was
-    counted. `vain`: what `in_vain` says.
-    """
+    """The factor of an answer's score: 1 / MOST to MOST; `vain` is from `in_vain`."""
     lifted: float = (1 + used) ** RISE * (1 + vain) ** -FALL * DROP ** min(against, 50)
     return min(MOST, max(1 / MOST, lifted))
 
@@ -142,9 +135,8 @@ def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -
     for found, sessions in told.items():
         rest = whole - near[found]
         # Sorted: the last digits of a sum of parts depend on its order.
-        parts = sorted(
-            about[session] - near[found] for session, used in sessions.items() if not used
-        )
+        vain = [session for session, used in sessions.items() if not used]
+        parts = sorted(about[session] - near[found] for session in vain)
         out[found] = max(0.0, sum(parts) / rest) if rest > 0 else 0.0
     return out
 
@@ -209,18 +201,13 @@ def rows(data: Mapping[str, Any]) -> list[Row]:
     found = data.get("contradicted")
     for id, versions in found.items() if isinstance(found, dict) else ():
         if is_id(id) and isinstance(versions, list):
-            out += [
-                (id, version, AGAINST, 1)
-                for version in versions or [""]
-                if version == "" or is_id(version)
-            ]
+            named = [v for v in versions or [""] if v == "" or is_id(v)]
+            out += [(id, version, AGAINST, 1) for version in named]
     return out
 
 
 def _receipt(data: Mapping[str, Any]) -> list[Row]:
-    """What a session was told and used; nothing of a receipt with whole ids, which has a
-    `feedback`.
-    """
+    """What a session was told and used; receipts with whole ids have a `feedback` instead."""
     session, shown = data.get("session"), data.get("shown")
     open_ = set(short.unpack(data.get("open")))
     out: list[Row] = []

@@ -30,11 +30,7 @@ class _Context:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    parse_constant = {
-        "-Infinity": float("-inf"),
-        "Infinity": float("inf"),
-        "NaN": float("nan"),
-    }.__getitem__
+    parse_constant = float
 
 
 _scan = getattr(_json, "make_scanner", lambda context: None)(_Context())
@@ -56,9 +52,7 @@ def loads(text: str | bytes) -> Any:
         value, end = _scan(text, start)
     except StopIteration:
         raise ValueError("no JSON value") from None
-    except (
-        SystemError
-    ):  # the C half wants to raise an exception of the package, which nobody has loaded
+    except SystemError:  # the C half wants to raise an exception of the package, not loaded here
         return _whole(text)
     if end != len(text) and text[end:].strip(_SPACE):
         raise ValueError("more than one JSON value")
@@ -66,9 +60,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def whole(text: str) -> str:
-    """A text of a document as UTF-8 can hold it: escapes that make a pair of surrogates are one
-    character, lone halves U+FFFD.
-    """
+    """A text as UTF-8 can hold it: surrogate pairs become one character, lone halves U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -76,30 +68,22 @@ def whole(text: str) -> str:
     return text
 
 
-def encoder(
-    *,
-    ensure_ascii: bool = False,
-    sort_keys: bool = False,
-    separators: tuple[str, str] = (",", ":"),
-    allow_nan: bool = False,
-) -> Callable[[Any], str]:
+def encoder(*, ensure_ascii: bool = False, sort_keys: bool = False) -> Callable[[Any], str]:
     """A function that writes one value, as `json.JSONEncoder(...).encode` does; it takes no cycles
     (RecursionError).
     """
-    make = getattr(_json, "c_make_encoder", None) or getattr(_json, "make_encoder", None)
+    make: Any = getattr(_json, "c_make_encoder", None) or getattr(_json, "make_encoder", None)
     try:
         quote = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
-        iterate = make(
-            None, _refuse, quote, None, separators[1], separators[0], sort_keys, False, allow_nan
-        )  # type: ignore[misc]
+        iterate = make(None, _refuse, quote, None, ":", ",", sort_keys, False, False)
     except (AttributeError, TypeError):
         import json
 
         return json.JSONEncoder(
             ensure_ascii=ensure_ascii,
             sort_keys=sort_keys,
-            separators=separators,
-            allow_nan=allow_nan,
+            separators=(",", ":"),
+            allow_nan=False,
             check_circular=False,
         ).encode
     join = "".join

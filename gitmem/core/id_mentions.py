@@ -24,9 +24,7 @@ def named(text: str, ids: Iterable[str]) -> list[str]:
 
 
 def words(terms: Iterable[str]) -> set[str]:
-    """Those words of a text, in lower case, that may name a memory of ours: only who knows the ids
-    can tell.
-    """
+    """The words of a text, in lower case, that may be ids of memories."""
     return {w for w in terms if LEAST <= len(w) <= 32 and _HEX.issuperset(w)}
 
 
@@ -43,11 +41,9 @@ _HEX = frozenset("0123456789abcdef")
 def _lower(text: str) -> str:
     """In lower case, each character in its place."""
     low = text.lower()
-    return (
-        low
-        if len(low) == len(text)
-        else "".join([c if len(c.lower()) > 1 else c.lower() for c in text])
-    )
+    if len(low) == len(text):
+        return low
+    return "".join([c if len(c.lower()) > 1 else c.lower() for c in text])
 
 
 def _places(low: str, id: str) -> Iterator[tuple[int, int]]:

@@ -22,14 +22,10 @@ _CLOSERS = (")", "]", "}")
 def parse(lines: str) -> tuple[int, int] | None:
     """(first, last) of "10-20" or "10", counted from 1; None for anything else."""
     first, dash, last = lines.partition("-")
-    if not (
-        first.isascii()
-        and first.isdigit()
-        and len(first) < 8
-        and (not dash or (last.isascii() and last.isdigit() and len(last) < 8))
-    ):
+    last = last if dash else first
+    if not all(text.isascii() and text.isdigit() and len(text) < 8 for text in (first, last)):
         return None
-    begin, end = int(first), int(last) if dash else int(first)
+    begin, end = int(first), int(last)
     return (begin, end) if 0 < begin <= end < begin + MAX_LINES else None
 
 
@@ -49,18 +45,12 @@ def wrong(lines: str) -> str:
     if not first or (dash and not last):
         return "names no whole range"
     begin, end = int(first[:9]), int(last[:9]) if dash else int(first[:9])
+    if begin == 0:
+        return "begins before line 1"
+    if end < begin:
+        return "ends before it begins"
     return (
-        "begins before line 1"
-        if begin == 0
-        else (
-            "ends before it begins"
-            if end < begin
-            else (
-                f"has more than {MAX_LINES:,} lines"
-                if end - begin >= MAX_LINES
-                else "is beyond any file"
-            )
-        )
+        f"has more than {MAX_LINES:,} lines" if end - begin >= MAX_LINES else "is beyond any file"
     )
 
 
@@ -109,23 +99,18 @@ class Layout:
             first += 1
         if first > min(last, len(self._lines)):
             return "", ""
-        return (
-            self._states[first - 1],
-            self.flat[self.starts[first - 1] : self._ends[min(last, len(self._lines)) - 1]],
-        )
+        end = self._ends[min(last, len(self._lines)) - 1]
+        return self._states[first - 1], self.flat[self.starts[first - 1] : end]
 
     def state_at(self, place: int) -> str:
         return self._states[self.line_of(place) - 1]
 
     def line_of(self, place: int) -> int:
-        """The number of the line in which a character of `flat` stands; between lines, of the one
-        before.
-        """
+        """The line in which a character of `flat` stands; between lines, the one before."""
         return bisect_right(self.starts, place)
 
     def _beside(self, place: int) -> str:
-        """The character before one of `flat`, white space among them; "\\n" at the begin of a
-        line."""
+        """The character before one of `flat`, white space too; "\\n" where a line begins."""
         number = self.line_of(place)
         left = place - self.starts[number - 1]
         before = "\n"
@@ -139,38 +124,23 @@ class Layout:
 
     def _joined(self, place: int) -> bool:
         """Whether a word goes on over this place, so that neither begins nor ends there."""
-        return (
-            0 < place < len(self.flat)
-            and _wordly(self.flat[place])
-            and _wordly(self._beside(place))
-        )
+        inside = 0 < place < len(self.flat)
+        return inside and _wordly(self.flat[place]) and _wordly(self._beside(place))
 
     def places(self, state: str, part: str) -> list[tuple[int, int]]:
-        """[(first, last line)] of each place where `part`, a `range` of some text, stands on its
-        own.
-        """
+        """[(first, last line)] of each place where `part`, a `range`, stands on its own."""
         out = []
-        core = (
-            part.removesuffix(",") or part
-        )  # a comma at its end is none here where a bracket closes on the next line
+        # A comma at its end is none here where a bracket closes on the next line.
+        core = part.removesuffix(",") or part
         at = self.flat.find(core) if core else -1
         while at >= 0:
             end = at + len(core)
-            whole = (
-                core == part
-                or self.flat.startswith(",", end)
-                or (
-                    self.flat.startswith(_CLOSERS, end)
-                    and self.line_of(end) > self.line_of(end - 1)
-                )
-            )
-            if (
-                whole
-                and self.state_at(at) == state
-                and not self._joined(at)
-                and not self._joined(end)
-            ):
-                out.append((self.line_of(at), self.line_of(end - 1)))
+            last = self.line_of(end - 1)
+            closed = self.flat.startswith(_CLOSERS, end) and self.line_of(end) > last
+            whole = core == part or self.flat.startswith(",", end) or closed
+            joined = self._joined(at) or self._joined(end)
+            if whole and self.state_at(at) == state and not joined:
+                out.append((self.line_of(at), last))
             at = self.flat.find(core, at + 1)
         return out
 
@@ -180,9 +150,7 @@ class Layout:
         return (full[0] - first, min(last, len(self._lines)) - full[-1]) if full else (0, 0)
 
     def widened(self, found: tuple[int, int], margins: tuple[int, int]) -> tuple[int, int]:
-        """These lines with those beside them that have nothing that counts either, at most as many
-        as `margins` says.
-        """
+        """These lines and at most `margins` empty lines before and after them."""
         first, last = found
         while first > max(1, found[0] - margins[0]) and not self._lines[first - 2]:
             first -= 1
@@ -204,16 +172,15 @@ def _next(rows: list[str], number: int) -> str:
 
 
 def anchor(raw: bytes, lines: str) -> str:
-    """The content anchor of lines of a file: length and digest of what counts in them; "" where
-    there is nothing.
-    """
+    """The content anchor of lines of a file: length and digest of what counts; "" for nothing."""
     found = parse(lines)
     state, part = Layout(raw).range(*found) if found else ("", "")
     return digest(state, part) if part else ""
 
 
 def digest(state: str, part: str) -> str:
-    return f"{len(part)}.{sha256(f'{state}{chr(10)}{part}'.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"  # noqa: E501
+    hashed = sha256(f"{state}\n{part}".encode("utf-8", "surrogateescape"))
+    return f"{len(part)}.{hashed.hexdigest()[:32]}"
 
 
 class TooLong(Exception):

@@ -34,23 +34,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-TYPES = (
-    "decision",
-    "bugfix",
-    "feature",
-    "refactor",
-    "discovery",
-    "change",
-    "convention",
-    "preference",
-    "learning",
-    "gotcha",
-    "dead-end",
-    "blocker",
-    "progress",
-    "finding",
-    "handoff",
-    "research",
+TYPES = tuple(
+    "decision bugfix feature refactor discovery change convention preference learning gotcha "
+    "dead-end blocker progress finding handoff research".split()
 )
 DEFAULT_TYPE = "discovery"
 
@@ -158,22 +144,15 @@ def newer(line: bytes) -> int:
 
 def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
     """32 hex digits that name a memory by its content."""
-    # Only the body may hold newlines, and it stands last: no two different memories give the same
-    # bytes.
-    return sha256(
-        f"git mem 1\n{title}\n{source}\n{salt}\n{body}".encode("utf-8", "replace")
-    ).hexdigest()[:32]
+    # Only the body may hold newlines, and it stands last: different memories give different bytes.
+    named = f"git mem 1\n{title}\n{source}\n{salt}\n{body}"
+    return version_of(named.encode("utf-8", "replace"))
 
 
 def id_holds(data: dict[str, Any]) -> bool:
-    """Whether the `id` of a create record is the one its content gives (a hand-edited note fails
-    this).
-    """
-    words = [
-        data.get(k) if isinstance(data.get(k), str) else ""
-        for k in ("title", "body", "source", "salt")
-    ]
-    return bool(data.get("id") == memory_id(*words))  # type: ignore[arg-type]
+    """Whether a create record's `id` is that of its content; a hand-edited note fails this."""
+    texts = [data.get(k) for k in ("title", "body", "source", "salt")]
+    return bool(data.get("id") == memory_id(*[t if isinstance(t, str) else "" for t in texts]))
 
 
 def clean(text: str) -> str:
@@ -210,15 +189,12 @@ def timestamp(text: str) -> str:
             when = when.replace(tzinfo=datetime.UTC)
         return when.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError) as e:
-        raise Refused(
-            f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z"
-        ) from e
+        hint = "write it like 2026-08-22T10:00:00Z"
+        raise Refused(f"cannot read the time '{text[:40]}'", hint=hint) from e
 
 
 def identify(fields: dict[str, Any]) -> dict[str, Any]:
-    """Adds the `id`, and the salt that a short text needs, to fields that `record_content.checked`
-    gave; returns the same dict.
-    """
+    """Adds the `id`, and the salt that a short text needs, to checked fields; the same dict."""
     text = fields.get("title", "") + fields["body"]
     if not fields.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
         fields["salt"] = os.urandom(8).hex()
@@ -254,18 +230,10 @@ def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
 
 
 def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any]:
-    """Marks of a commit, found later than its memories; nothing in it is by chance, so two clones
-    write the same line.
-    """
-    return {
-        "v": FORMAT,
-        "op": "mark",
-        "id": commit,
-        "commit": commit,
-        **{
-            k: v for k, v in (("patch", patch), ("base", base), ("branch_patch", branch_patch)) if v
-        },
-    }
+    """Marks of a commit, found later than its memories; two clones write the same line."""
+    marks = {"patch": patch, "base": base, "branch_patch": branch_patch}
+    data = {"v": FORMAT, "op": "mark", "id": commit, "commit": commit}
+    return data | {name: value for name, value in marks.items() if value}
 
 
 def move(old: str, new: str, author: str = "") -> dict[str, Any]:
@@ -279,9 +247,7 @@ def move(old: str, new: str, author: str = "") -> dict[str, Any]:
 
 
 def copied_to(line: bytes, place: str) -> bytes:
-    """The `move` record that a line states by standing in a note of the commit `place`; b"" where
-    it is at home.
-    """
+    """The `move` record that a line in the note of `place` implies; b"" where it is at home."""
     found = parse(line)
     old = object_id(found.data.get("commit")) if found else ""
     if not old or old == place or not object_id(place):
@@ -291,11 +257,9 @@ def copied_to(line: bytes, place: str) -> bytes:
 
 def object_id(value: Any) -> str:
     """A full object id in a field of a record, "" for anything else."""
-    return (
-        value
-        if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value)
-        else ""
-    )
+    if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value):
+        return value
+    return ""
 
 
 def marks_of(data: dict[str, Any]) -> tuple[str, str, str, str] | None:
@@ -308,8 +272,7 @@ def marks_of(data: dict[str, Any]) -> tuple[str, str, str, str] | None:
 
 
 def envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:
-    """Adds what every record has: version, operation, time, tie-breaker, and the non-empty
-    extras."""
+    """Adds version, operation, time and tie-breaker, and the extras that are not empty."""
     data.update({k: v for k, v in extra.items() if v})
     # The tie-breaker makes the line's hash unguessable, so a tombstone may name it.
     data.update(v=FORMAT, op=op, at=at or now(), n=os.urandom(8).hex())

@@ -7,18 +7,7 @@ from typing import Any
 from . import fastjson, record
 from .errors import Refused
 from .record import MAX_BODY, MAX_ITEMS, MAX_LINE, clean
-from .record_fields import (
-    BY_NAME,
-    CHOICE,
-    FIELDS,
-    LINE,
-    LIST,
-    NUMBER,
-    PATHS,
-    SET,
-    WORD,
-    Field,
-)
+from .record_fields import BY_NAME, CHOICE, FIELDS, LINE, LIST, NUMBER, PATHS, SET, WORD, Field
 
 MAX_PATH = 4096  # characters
 _PATH_TEXTS = ("path", "blob", "lines", "content")

@@ -23,18 +23,8 @@ class Field:
     may have. A change of `searched` or `label` raises `cache.SCHEMA`."""
 
     __slots__ = (
-        "choices",
-        "content",
-        "draft",
-        "exported",
-        "inherited",
-        "kind",
-        "label",
-        "limit",
-        "name",
-        "natural",
-        "searched",
-    )
+        "choices content draft exported inherited kind label limit name natural searched"
+    ).split()
 
     def __init__(
         self,

@@ -19,9 +19,7 @@ AHEAD = 24 * 3600  # seconds by which the clock of whoever made a commit may be 
 
 
 def stored(seconds: float) -> str:
-    """A moment (seconds since 1970) as records and the cache hold it; "" for one that no calendar
-    has.
-    """
+    """Seconds since 1970 as records and the cache hold them; "" for a time no calendar has."""
     try:
         return moment(time.strftime(STORED, time.gmtime(seconds)))
     except (OverflowError, ValueError, OSError):
@@ -51,9 +49,7 @@ def moment(value: Any) -> str:
 
 
 def when(value: Any, latest: str) -> str:
-    """The time by which memories are put in order: "", the oldest, for a malformed one and one
-    after `latest`.
-    """
+    """The time that orders memories: "", the oldest, if malformed or after `latest`."""
     at = moment(value)
     return at if at <= latest else ""
 

@@ -23,7 +23,9 @@ V = (
 _GLUED = rf"p(?!r(?:etty|oxy|int|ogress|otocol|ofile)\b|(?:ort|ath|arallel|lugin)\b){V}"
 _P = rf"\s-p[ =]?{V}"
 _LONG = rf"\s--?pass(?:word|wd)?[ =]{V}"
+_PERCENT = r"\s(?:-U|--user)[ =]?[\"']?[^\s\"'%]{1,64}%([^\s\"'`]{3,128})"
 _TOKEN = r"[\"']?([\w+/=~.-]{16,400})"
+_KEY_OPTION = rf"\s(?:setapikey|-k|--key|--api-key|-t|--token|--auth)[ =]+{_TOKEN}"
 
 _TOOLS = (
     "psexec smbexec wmiexec atexec dcomexec secretsdump mssqlclient getuserspns getnpusers gettgt "
@@ -32,44 +34,23 @@ _TOOLS = (
 _IMPACKET = " ".join([f"impacket-{t}" for t in _TOOLS] + _TOOLS[:10])
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    (
-        (
-            "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlbinlog mysqlpump"
-            " mysqlslap mysql_upgrade mysqlsh mycli mariadb mariadb-dump mariadb-admin"
-            " mariadb-backup mariadb-check"
-        ),
-        "",
-        rf"\s-{_GLUED}|{_LONG}",
-    ),
+    ("mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck", "", rf"\s-{_GLUED}|{_LONG}"),
+    ("mysqlbinlog mysqlpump mysqlslap mysql_upgrade mysqlsh mycli", "", rf"\s-{_GLUED}|{_LONG}"),
+    ("mariadb mariadb-dump mariadb-admin mariadb-backup", "", rf"\s-{_GLUED}|{_LONG}"),
+    ("mariadb-check", "", rf"\s-{_GLUED}|{_LONG}"),
     ("7z 7za 7zr 7zz rar unrar", "", rf"\s-h?{_GLUED}"),
-    (
-        "docker podman nerdctl buildah skopeo helm oras crane oc az ibmcloud cf argocd",
-        "login",
-        rf"{_P}|{_LONG}",
-    ),
-    (
-        (
-            "sshpass mongo mongosh mongodump mongorestore mongoimport mongoexport cypher-shell"
-            " cqlsh twine rabbitmqadmin psexec psexec64 ncftp ncftpput ncftpget evil-winrm"
-            " crackmapexec netexec nxc smbmap rdesktop usermod useradd clickhouse-client svn influx"
-            " ipa winrm winrs"
-        ),
-        "",
-        rf"{_P}|{_LONG}",
-    ),
+    ("docker podman nerdctl buildah skopeo helm oras crane oc az", "login", rf"{_P}|{_LONG}"),
+    ("ibmcloud cf argocd", "login", rf"{_P}|{_LONG}"),
+    ("sshpass mongo mongosh mongodump mongorestore mongoimport mongoexport", "", rf"{_P}|{_LONG}"),
+    ("cypher-shell cqlsh twine rabbitmqadmin psexec psexec64 ncftp ncftpput", "", rf"{_P}|{_LONG}"),
+    ("ncftpget evil-winrm crackmapexec netexec nxc smbmap rdesktop usermod", "", rf"{_P}|{_LONG}"),
+    ("useradd clickhouse-client svn influx ipa winrm winrs", "", rf"{_P}|{_LONG}"),
     ("plink pscp psftp", "", rf"\s-pw\s+{V}"),
     ("redis-cli valkey-cli keydb-cli", "", rf"\s-a[ =]?{V}|\s--pass[ =]{V}"),
-    (
-        "ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare",
-        "",
-        rf"\s-w\s?{V}",
-    ),
+    ("ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami", "", rf"\s-w\s?{V}"),
+    ("ldapcompare", "", rf"\s-w\s?{V}"),
     ("ldappasswd", "", rf"\s-[as]\s?{V}"),
-    (
-        "smbclient rpcclient smbget smbtree smbcacls",
-        "",
-        r"\s(?:-U|--user)[ =]?[\"']?[^\s\"'%]{1,64}%([^\s\"'`]{3,128})",
-    ),
+    ("smbclient rpcclient smbget smbtree smbcacls", "", _PERCENT),
     (
         "curl",
         "",
@@ -79,11 +60,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("lftp ncftp", "", r"\s-u ?[\"']?[^\s,\"']{1,64},([^\s\"'`]{3,128})"),
     ("http https ab xh", "", r"\s-[aA][ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
     ("wget aria2c", "", rf"\s--(?:http-|ftp-|proxy-)?passw(?:or)?d[ =]{V}"),
-    (
-        "sqlcmd bcp isql osql tsql sqsh ipmitool mosquitto_pub mosquitto_sub zip zipcloak unzip",
-        "",
-        rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}",
-    ),
+    ("sqlcmd bcp isql osql tsql sqsh ipmitool", "", rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}"),
+    ("mosquitto_pub mosquitto_sub zip zipcloak unzip", "", rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}"),
     ("ssh-keygen", "", rf"\s-[NP]\s{V}"),
     ("openssl", "", r"\s-pass(?:in|out)?\s[\"']?pass:([^\s\"'`|;<>()]{4,128})" rf"|\s-k\s{V}"),
     ("gpg gpg2 borg duplicity", "", rf"\s--passphrase[ =]{V}"),
@@ -132,16 +110,9 @@ LOGINS: tuple[tuple[str, str, str], ...] = (
         rf"\s(?:login|auth|authtoken|add-authtoken|auth-token)\s+(?:--relogin\s+)?{_TOKEN}",
     ),
     ("npm yarn pnpm", "", rf"(?:_authToken|_auth|_password)[ =]+{_TOKEN}"),
-    (
-        "nuget dotnet codecov doctl gem vercel netlify surge",
-        "",
-        rf"\s(?:setapikey|-k|--key|--api-key|-t|--token|--auth)[ =]+{_TOKEN}",
-    ),
-    (
-        "composer poetry bundle conda anaconda",
-        "",
-        rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$",
-    ),
+    ("nuget dotnet codecov doctl gem vercel netlify surge", "", _KEY_OPTION),
+    ("composer poetry bundle conda", "", rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$"),
+    ("anaconda", "", rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$"),
     ("snmpget curl http wget", "", rf"(?i)\s-H\s*[\"'][\w-]{{1,40}}:\s*(?:\w+\s+)?{_TOKEN}"),
 )
 

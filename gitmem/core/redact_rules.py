@@ -15,25 +15,21 @@ _compiled: dict[str, "re.Pattern[str]"] = {}
 
 def regex(pattern: str, flags: int = 0) -> "re.Pattern[str]":
     """Compiled on first use: all of them at once would cost every command 30 ms."""
-    known = _compiled.get(pattern)
-    if known is None:
-        known = _compiled[pattern] = re.compile(pattern, flags)
-    return known
+    if pattern not in _compiled:
+        _compiled[pattern] = re.compile(pattern, flags)
+    return _compiled[pattern]
 
 
 H32, H40, H48, H64 = "[0-9a-f]{32}", "[0-9a-f]{40}", "[0-9a-f]{48}", "[0-9a-f]{64}"
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-END = "(?![A-Za-z0-9])"
+BEGIN, END = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
 
 # rule, its literals, what follows one of them; a letter or digit before the literal is no match
 PREFIXED = (
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", "[A-Za-z0-9]{36,}"),
     ("github-token", "github_pat_", "[A-Za-z0-9_]{50,}"),
-    (
-        "gitlab-token",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GR1348941",
-        "[\\w.-]{20,}",
-    ),
+    ("gitlab-token", "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent-", "[\\w.-]{20,}"),
+    ("gitlab-token", "gloas- glsoat- glffct- GR1348941", "[\\w.-]{20,}"),
     ("bitbucket-token", "ATBB", f"[A-Za-z0-9=_-]{{24,}}{END}"),
     ("atlassian-token", "ATATT3x ATCTT3x", "[A-Za-z0-9=_-]{60,}"),
     ("aws-access-key", "AKIA ASIA ABIA ACCA", f"[A-Z0-9]{{16}}{END}"),
@@ -44,11 +40,8 @@ PREFIXED = (
     ("google-refresh-token", "1//0", "[\\w-]{30,}"),
     ("azure-storage-key", "AccountKey=", "[A-Za-z0-9+/]{86}=="),
     ("azure-shared-access-key", "SharedAccessKey=", "[A-Za-z0-9+/]{40,86}={0,2}"),
-    (
-        "slack-token",
-        "xoxb- xoxp- xoxa- xoxo- xoxs- xoxr- xoxe- xoxe. xoxc- xoxd- xapp-",
-        "[\\w.%+/-]{20,}",
-    ),
+    ("slack-token", "xoxb- xoxp- xoxa- xoxo- xoxs- xoxr- xoxe- xoxe. xoxc-", "[\\w.%+/-]{20,}"),
+    ("slack-token", "xoxd- xapp-", "[\\w.%+/-]{20,}"),
     ("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_org_ whsec_", "[A-Za-z0-9+/=_]{16,}"),
     ("anthropic-key", "sk-ant-", "[\\w-]{20,}"),
     ("openai-key", "sk-", "(?!ant-)[\\w-]{20,}"),
@@ -77,19 +70,13 @@ PREFIXED = (
     ("square-token", "sq0atp- sq0csp- sq0idp-", "[\\w-]{22,}"),
     ("square-token", "EAAA", "(?<![+/]EAAA)[\\w-]{60}(?![\\w+/-])"),
     ("facebook-token", "EAAC EAAG EAAB EAAJ", "(?<![+/]EAA.)[A-Za-z0-9]{100,}(?![\\w+/=-])"),
-    (
-        "plaid-token",
-        "access-sandbox- access-development- access-production-",
-        "[0-9a-f]{8}-[0-9a-f-]{27}",
-    ),
+    ("plaid-token", "access-sandbox- access-development-", "[0-9a-f]{8}-[0-9a-f-]{27}"),
+    ("plaid-token", "access-production-", "[0-9a-f]{8}-[0-9a-f-]{27}"),
     ("braintree-token", "access_token$production$ access_token$sandbox$", "[a-z0-9]{16}\\$" + H32),
     ("databricks-token", "dapi", H32 + "(?:-\\d)?" + END),
     ("vault-token", "hvs. hvb. hvr.", "[\\w-]{24,}"),
-    (
-        "doppler-token",
-        "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
-        "(?:[a-z][\\w-]{0,34}\\.)?[A-Za-z0-9]{40,44}",
-    ),
+    ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa.", "(?:[a-z][\\w-]{0,34}\\.)?[A-Za-z0-9]{40,44}"),
+    ("doppler-token", "dp.scim. dp.audit.", "(?:[a-z][\\w-]{0,34}\\.)?[A-Za-z0-9]{40,44}"),
     ("grafana-token", "glsa_", "[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
     ("grafana-token", "glc_ eyJrIjoi", "[A-Za-z0-9+/_-]{32,}={0,2}"),
     ("newrelic-key", "NRAK- NRII- NRIQ- NRRA- NRSP-", "[A-Za-z0-9_-]{25,}"),
@@ -217,11 +204,8 @@ PREFIXED = (
     ("ubidots-token", "BBFF- BBUS-", f"[A-Za-z0-9]{{30}}{END}"),
     ("valtown-token", "vtwn_", "[A-Za-z0-9]{20,}"),
     ("voiceflow-key", "VF.DM. VF.WS. VF.", "[0-9a-f]{24}\\.[A-Za-z0-9]{16}"),
-    (
-        "wakatime-key",
-        "waka_ waka_sec_ waka_tok_",
-        UUID + "|(?<=_sec_)[\\w-]{40,}|(?<=_tok_)[\\w-]{40,}",
-    ),
+    ("wakatime-key", "waka_ waka_sec_", UUID + "|(?<=_sec_)[\\w-]{40,}|(?<=_tok_)[\\w-]{40,}"),
+    ("wakatime-key", "waka_tok_", UUID + "|(?<=_sec_)[\\w-]{40,}|(?<=_tok_)[\\w-]{40,}"),
     ("wandb-key", "wandb_v1_", "[\\w-]{60,}"),
     ("xata-key", "xau_", "[A-Za-z0-9]{30,}"),
     ("yandex-key", "AQVN", "[\\w-]{34,38}(?![\\w-])"),
@@ -235,11 +219,8 @@ PREFIXED = (
         "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
     ),
     ("google-api-key", "AQ.Ab8RN6", "[\\w-]{30,}"),
-    (
-        "dynatrace-token",
-        "dt0s01. dt0s02. dt0s03. dt0s08. dt0s09.",
-        "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}",
-    ),
+    ("dynatrace-token", "dt0s01. dt0s02. dt0s03. dt0s08.", "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}"),
+    ("dynatrace-token", "dt0s09.", "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}"),
     ("bannerbear-key", "bb_pr_ bb_ma_", "[0-9a-f]{30}"),
     ("courier-key", "pk_prod_ pk_test_", f"[A-Z0-9]{{28}}{END}"),
     ("fleetbase-key", "flb_live_ flb_test_", f"[A-Za-z0-9]{{20}}{END}"),
@@ -253,15 +234,13 @@ PREFIXED = (
     ("vault-token", "s.", "(?<![\\w.-]s\\.)[A-Za-z0-9]{24}(?![\\w.-])"),
     ("aws-access-key", "A3T", f"[A-Z0-9]{{17}}{END}"),
     ("aws-bedrock-key", "bedrock-api-key-", "[A-Za-z0-9+/]{60,}={0,2}"),
-    (
-        "private-key",
-        (
-            "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBFQyBQUklWQVRF"
-            " LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZB LS0tLS1CRUdJTiBFTkNSWVBURUQg"
-            " LS0tLS1CRUdJTiBEU0EgUFJJVkFURS LS0tLS1CRUdJTiBQR1AgUFJJVkFURS"
-        ),
-        "[A-Za-z0-9+/]{40,}={0,2}",
-    ),
+    ("private-key", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBQUklWQVRF", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBFQyBQUklWQVRF", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZB", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBFTkNSWVBURUQg", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBEU0EgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTiBQR1AgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
     ("wallet-key", "xprv yprv zprv tprv", "[1-9A-HJ-NP-Za-km-z]{100,}"),
     ("nostr-key", "nsec1", f"[a-z0-9]{{58}}{END}"),
     ("jwt", "ZXlK", "[A-Za-z0-9+/]{80,}={0,2}"),
@@ -279,13 +258,11 @@ ANCHORED = (
     ("telegram-bot-token", ":AA", r"(?<!\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])"),
     ("discord-token", ".", r"(?<![\w.-])[MNO][A-Za-z\d_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),
     ("azure-client-secret", "Q~", r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])"),
-    ("azure-devops-token", "AZDO",
-     r"(?<![A-Za-z0-9])[A-Za-z0-9]{70,80}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])"),
+    ("azure-devops-token", "AZDO", rf"{BEGIN}[A-Za-z0-9]{{70,80}}AZDO[A-Za-z0-9]{{4}}{END}"),
     ("azure-storage-key", "+ASt", r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{5,6}=="),
     ("mailchimp-key", "-us", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us\d{1,2}(?!\d)"),
     ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
-    ("azure-key", "JQQJ9",
-     r"(?<![A-Za-z0-9])[A-Za-z0-9]{48,56}JQQJ9[A-Za-z0-9]{24,32}(?![A-Za-z0-9])"),
+    ("azure-key", "JQQJ9", rf"{BEGIN}[A-Za-z0-9]{{48,56}}JQQJ9[A-Za-z0-9]{{24,32}}{END}"),
     ("azure-key", "AzSe", r"(?<![A-Za-z0-9])[A-Za-z0-9]{42}AzSe[A-Za-z0-9]{6}(?![A-Za-z0-9])"),
     ("azure-key", "AzFu", r"(?<![\w-])[\w-]{44}AzFu[\w-]{6}[A-Za-z0-9=]{0,4}(?![\w-])"),
     ("azure-key", "+ACR", r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6}(?![A-Za-z0-9])"),

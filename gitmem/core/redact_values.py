@@ -226,27 +226,20 @@ def spoken(value: str) -> bool:
     return letters and any(c.isdigit() for c in value) and not named
 
 
-ABOUT = (
-    frozenset(
-        "account api app argument array auth authentication bad base blank bytes cannot case change "  # noqa: E501
-        "char character characters check click client cluster code config confirm confirmation "
-        "connection contain contains create creds credential credentials current data database"
-        " decrypt "
-        "default different digits email empty encrypted encryption enter env error expected"
-        " expired "
-        "failed field file fields forgot format form hash hashed hint incorrect input invalid key"
-        " keys "
-        "label last least length less letters limit link longer long longest match matches max"
-        " maximum "
-        "min minimum missing mode must name need needed needs never new number object old optional "
-        "option pass passphrase password passwords path phrase please plain policy print prompt "
-        "provided reading recovery reenter repeat require required requires reset retype rotation"
-        " rule "
-        "same save secrets security sensitive server service set short shorter show shown simple "
-        "something special specified stored strength strong text too type unknown unset update"
-        " upper "
-        "uppercase use used user username users using valid validation value values variable vault "
-        "verify want weak word words write wrong".split()
-    )
-    | _WEAK
+ABOUT = _WEAK.union(
+    """
+    account api app argument array auth authentication bad base blank bytes cannot case change char
+    character characters check click client cluster code config confirm confirmation connection
+    contain contains create credential credentials creds current data database decrypt default
+    different digits email empty encrypted encryption enter env error expected expired failed field
+    fields file forgot form format hash hashed hint incorrect input invalid key keys label last
+    least length less letters limit link long longer longest match matches max maximum min minimum
+    missing mode must name need needed needs never new number object old option optional pass
+    passphrase password passwords path phrase plain please policy print prompt provided reading
+    recovery reenter repeat require required requires reset retype rotation rule same save secrets
+    security sensitive server service set short shorter show shown simple something special
+    specified stored strength strong text too type unknown unset update upper uppercase use used
+    user username users using valid validation value values variable vault verify want weak word
+    words write wrong
+    """.split()
 )

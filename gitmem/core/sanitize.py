@@ -25,30 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# (first, last) of each range, in order.
-_HIDDEN = (
-    (0x00, 0x1F),
-    (0x7F, 0x9F),
-    (0xAD, 0xAD),
-    (0x34F, 0x34F),
-    (0x61C, 0x61C),
-    (0x115F, 0x1160),
-    (0x17B4, 0x17B5),
-    (0x180B, 0x180F),
-    (0x200B, 0x200F),
-    (0x2028, 0x202E),
-    (0x2060, 0x206F),
-    (0x3164, 0x3164),
-    (0xD800, 0xDFFF),
-    (0xFE00, 0xFE0F),
-    (0xFEFF, 0xFEFF),
-    (0xFFA0, 0xFFA0),
-    (0xFFF0, 0xFFFB),
-    (0xFFFE, 0xFFFF),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0xE0FFF),
+# The first and the last of each range, in order.
+_RANGES = (
+    "00-1F 7F-9F AD-AD 34F-34F 61C-61C 115F-1160 17B4-17B5 180B-180F 200B-200F "
+    "2028-202E 2060-206F 3164-3164 D800-DFFF FE00-FE0F FEFF-FEFF FFA0-FFA0 FFF0-FFFB "
+    "FFFE-FFFF 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
 )
+_HIDDEN = [[int(code, 16) for code in span.split("-")] for span in _RANGES.split()]
 _STARTS = [first for first, _ in _HIDDEN]
 _PICTOGRAPHS = frozenset(
     [0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299]
@@ -64,18 +47,14 @@ def hidden(char: str) -> bool:
 
 
 def shown(text: str, *, lines: bool = False) -> str:
-    """For people: hidden characters as visible marks like `<1b>` and `<U+202E>`; newlines stay
-    where `lines`, else become spaces.
-    """
+    """For people: hidden characters as `<1b>` or `<U+202E>`; newlines become spaces, or stay."""
     if not text or (text.isascii() and text.isprintable()):
         return text
     return "".join([_marks(part) if odd else part for part, odd in _parts(text, lines)])
 
 
 def inert(text: str, *, lines: bool = True) -> str:
-    """For a model: each run of hidden characters as one U+FFFD, so that nothing can be read out of
-    it; newlines as in `shown`.
-    """
+    """For a model: each run of hidden characters as one U+FFFD; newlines as in `shown`."""
     if not text or (text.isascii() and text.isprintable()):
         return text
     return "".join(["\ufffd" if odd else part for part, odd in _parts(text, lines)])
@@ -146,9 +125,7 @@ def _marks(run: str) -> str:
 
 
 def _wanted(text: str, at: int, end: int) -> bool:
-    """Whether a run is what a script or an emoji needs to look right: a joiner between two letters,
-    a selector, a joined emoji.
-    """
+    """Whether a script or an emoji needs this run to look right."""
     run = text[at:end]
     if run not in ("\u200c", "\u200d", "\ufe0e", "\ufe0f", "\ufe0f\u200d") or at == 0:
         return False

@@ -31,19 +31,19 @@ def _short(word: str) -> bool:
     )
 
 
-_STEP2 = (
-    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("abli", "able"),  # noqa: E501
-    ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"), ("ation", "ate"),  # noqa: E501
-    ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"),  # noqa: E501
-    ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
-)  # fmt: skip
-_STEP3 = (
-    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),  # noqa: E501
-)  # fmt: skip
+def _rules(text: str) -> list[tuple[str, str]]:
+    return [(end, new) for end, _, new in (rule.partition(":") for rule in text.split())]
+
+
+_STEP2 = _rules(
+    "ational:ate tional:tion enci:ence anci:ance izer:ize abli:able alli:al entli:ent "
+    "eli:e ousli:ous ization:ize ation:ate ator:ate alism:al iveness:ive fulness:ful "
+    "ousness:ous aliti:al iviti:ive biliti:ble logi:log"
+)
+_STEP3 = _rules("icate:ic ative: alize:al iciti:ic ical:ic ful: ness:")
 _STEP4 = (
-    "ement", "ment", "ance", "ence", "able", "ible", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",  # noqa: E501
-    "sion", "tion", "al", "er", "ic", "ou",
-)  # fmt: skip
+    "ement ment ance ence able ible ant ent ism ate iti ous ive ize sion tion al er ic ou"
+).split()
 
 # By the last two letters: 44 endings are tried for no word, two or three for most that have one.
 _BY_LAST_2 = {
@@ -58,8 +58,6 @@ _BY_LAST_4 = {end[-2:]: tuple([rule for rule in _STEP4 if rule[-2:] == end[-2:]]
 def stem(word: str) -> str:  # noqa: C901
     """Porter's stemmer (1980, with the `logi` of his own later version); only lower-case ASCII
     words change.
-
-    Ours rather than FTS5's `porter`, so that the df of a term is known outside SQLite.
     """
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word

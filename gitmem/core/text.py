@@ -80,23 +80,16 @@ def terms(text: str) -> list[str]:
     )
     out = list(chain.from_iterable(map(_WORDS.__getitem__, words)))
     if not out and words:
-        out = [
-            word
-            for word in text.lower().translate(_TYPOGRAPHY).translate(_SEPARATORS).split()
-            if word in STOP_WORDS
-        ]
+        words = text.lower().translate(_TYPOGRAPHY).translate(_SEPARATORS).split()
+        out = [word for word in words if word in STOP_WORDS]
     return out
 
 
 def ends(query: str) -> str:
-    """A query cut to its first and last MAX_QUERY / 2 characters: the question stands before or
-    after a pasted log.
-    """
-    return (
-        query
-        if len(query) <= MAX_QUERY
-        else query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
-    )
+    """The first and last MAX_QUERY / 2 characters: a question stands beside a pasted log."""
+    if len(query) <= MAX_QUERY:
+        return query
+    return query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
 
 
 def query_terms(query: str) -> list[str]:
@@ -122,9 +115,7 @@ def content(query: str) -> str:
 
 
 def match_expression(wanted: list[str]) -> str:
-    """FTS5 query for documents holding any of the terms; "" for none (do not run it: FTS5 rejects
-    it).
-    """
+    """FTS5 query for documents with any of the terms; "" for none, which FTS5 rejects."""
     return " OR ".join(['"' + term.replace('"', '""') + '"' for term in wanted])
 
 
@@ -197,9 +188,7 @@ def _ascii_terms(word: str) -> list[str]:
 
 
 def _name_terms(name: str) -> list[str]:
-    """Terms of an identifier: `readTimeout_ms` -> read, timeout, ms, readtimeoutms; E1234 -> 1234,
-    e1234.
-    """
+    """`readTimeout_ms` -> read, timeout, ms, readtimeoutms; E1234 -> 1234, e1234."""
     whole = name.replace("_", "").casefold()[:MAX_WORD]
     if len(whole) >= 7 and not whole.strip(_HEX) and not whole.isalpha() and not whole.isdigit():
         return [whole, stem(whole[:7])] if len(whole) > 7 else [whole]
@@ -216,13 +205,8 @@ def _humps(name: str) -> list[str]:
     start = 0
     for i in range(1, len(name)):
         here, before = name[i], name[i - 1]
-        if here.isdigit() != before.isdigit():
-            cut = True
-        elif here.isupper():
-            cut = before.islower() or (i + 1 < len(name) and name[i + 1].islower())
-        else:
-            cut = False
-        if cut:
+        hump = here.isupper() and (before.islower() or name[i + 1 : i + 2].islower())
+        if hump or here.isdigit() != before.isdigit():
             out.append(name[start:i].casefold())
             start = i
     if name:
