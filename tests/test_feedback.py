@@ -525,8 +525,8 @@ def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
 def test_the_table_is_read_by_rows_alone() -> None:
     db = sqlite3.connect(":memory:")
     db.executescript(
-        "CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE confidence(id TEXT PRIMARY"
-        " KEY, value REAL)"
+        "CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT);"
+        " CREATE TABLE confidence(id TEXT PRIMARY KEY, value REAL)"
     )
     db.executemany("INSERT INTO memory VALUES(?, ?)", [(n, f"m{n}") for n in range(2000)])
     db.executemany(

@@ -76,10 +76,10 @@ CREATE TABLE path_state(slot INTEGER NOT NULL, number INTEGER NOT NULL, state TE
 CREATE INDEX path_state_now ON path_state(slot, now) WHERE now <> '';
 -- What private records say of use: what a session did with a memory (`confidence.rows`; id: its
 -- short name, but the id where a person said it); and what that adds up to (`usage_store`).
-CREATE TABLE usage_record(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT
-  NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
-CREATE TABLE confidence(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT
-  NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE usage_record(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL,
+  number INTEGER NOT NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
+CREATE TABLE confidence(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL,
+  ignored REAL NOT NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded,
@@ -111,8 +111,9 @@ CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NU
 -- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space
 -- (`model_vectors`). held: which places of a chunk have one. Sign codes stand before vectors, so
 -- that reading them alone does not pass over these. signs, crc: the checksums of codes and vectors.
-CREATE TABLE model_vector(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL, codes BLOB NOT
-  NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(chunk, space));
+CREATE TABLE model_vector(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL,
+  codes BLOB NOT NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL,
+  PRIMARY KEY(chunk, space));
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 

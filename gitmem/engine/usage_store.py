@@ -32,8 +32,8 @@ LOOKED_AT = 64
 # Of files that speak for a memory the surest count stands, of answers the highest: neither depends
 # on which record came first.
 _ADD = (
-    "INSERT INTO usage_record(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how) DO"
-    " UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
+    "INSERT INTO usage_record(id, session, how, number) VALUES(?, ?, ?, ?)"
+    " ON CONFLICT(id, session, how) DO UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
     " max(number, excluded.number) END"
 )
 
@@ -167,7 +167,8 @@ def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
     )
     sql = (
         f"SELECT m.row, CASE WHEN {alone} THEN m.id ELSE '' END, c.used, c.against"
-        f" FROM memory m JOIN confidence c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
+        " FROM memory m JOIN confidence c ON c.id = m.id"
+        f" WHERE m.row IN ({','.join(map(str, near))})"
     )
     found = cache.db.execute(sql, (short.DIGITS,))
     counted = {row: (id, used, against) for row, id, used, against in found}
