@@ -33,8 +33,8 @@ LOOKED_AT = 64
 # on which record came first.
 _ADD = (
     "INSERT INTO usage_record(id, session, how, number) VALUES(?, ?, ?, ?)"
-    " ON CONFLICT(id, session, how) DO UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
-    " max(number, excluded.number) END"
+    " ON CONFLICT(id, session, how) DO UPDATE SET number = CASE how"
+    " WHEN 'touched' THEN min(number, excluded.number) ELSE max(number, excluded.number) END"
 )
 
 
