@@ -11,7 +11,7 @@ import sys
 import gguf_tiny
 import pytest
 from conftest import Lab
-from test_stages import LONG
+from test_classify import LONG
 
 from gitmem.capture import worker_tasks
 from gitmem.models import llamaproc, promptform, registry, usable

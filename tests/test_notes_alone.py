@@ -16,7 +16,7 @@ from conftest import Lab
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import anchors, clone, commit, following, head, hub, opened, squash, tell
-from test_headmove import STEPS, History
+from test_anchor_state_update import STEPS, History
 
 from gitmem import sync
 from gitmem.anchors import anchor_state_update, patch_id_marks

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 from places import commit, full, head, kept, opened, same, squash, tell, topic
-from test_headmove import lengthen
+from test_anchor_state_update import lengthen
 
 from gitmem.anchors import anchor_state_update, path_state_update
 from gitmem.engine import anchor_state_store, path_state_store

@@ -232,7 +232,7 @@ def test_records_of_other_shapes_say_nothing(data: dict[str, object]) -> None:
 
 
 def test_only_ids_that_were_told_are_seen_in_an_answer() -> None:
-    """How a text names one: tests/test_cite.py."""
+    """How a text names one: tests/test_id_mentions.py."""
     a, b = "deadbeef" + "0" * 24, "cafebabe" + "1" * 24
     assert usage.cited("As memory deadbeef says, and `cafebabe1111`, it is UTC.", [a, b]) == [a, b]
     assert usage.cited("see [deadbeef], (cafebabe)", [b]) == [b]

@@ -9,8 +9,8 @@ import time
 import hook_world
 import pytest
 from conftest import Lab
+from test_hook_cache import place
 from test_large_notes import KEPT, attach
-from test_ready import place
 from test_time_order import NO_WORKER
 
 from gitmem.agents import fallback, hook_cache
