@@ -112,3 +112,10 @@ def test_a_history_of_others_is_compared_once_in_a_call(lab: Lab) -> None:
     assert store.team.owed() == [] and store.team.lost_lines() == 0
     assert len([n for n in asked if n > 1]) == 1
     store.close()
+
+
+def test_four_thousand_commits_that_moved_once_are_followed_at_once() -> None:
+    """Each step looks at what it leads to, not at all commits that ever moved."""
+    pairs = [(f"a{i:04}", f"b{i:04}") for i in range(4000)]
+    ways = anchor_state.moves(table(pairs), [old for old, _ in pairs])
+    assert all(ways[old] == [old, new] for old, new in pairs)

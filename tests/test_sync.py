@@ -41,6 +41,28 @@ def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) 
     )
 
 
+def test_memories_of_a_commit_that_one_clone_lacks_do_not_merge_for_ever(
+    team: Team, lab: Lab
+) -> None:
+    """Who lacks the commit has its lines in a continuation, who has it in its note."""
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "known to both")
+    lab.mem(a, "sync")
+    lab.mem(b, "sync")
+    (a / "g").write_text("2\n")
+    lab.git(a, "add", ".")
+    lab.git(a, "commit", "-qm", "not pushed")
+    lab.mem(a, "remember", "about a commit that b lacks")
+    lab.mem(b, "remember", "said in b")
+    for clone in (a, b, a, b):
+        lab.mem(clone, "sync")
+    for clone in (a, b):
+        assert lab.mem(clone, "sync").strip() == "origin: up to date"
+    assert team.bodies(a) == team.bodies(b) and len(team.bodies(a)) == 3
+    assert lab.git(a, "rev-parse", REF) == lab.git(b, "rev-parse", REF)
+    assert "about a commit that b lacks" in lab.git(a, "notes", f"--ref={REF}", "show", "HEAD")
+
+
 def test_a_sync_that_brings_nothing_new_wakes_nobody(team: Team, lab: Lab) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "remember", "retries need jitter")

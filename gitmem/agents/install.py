@@ -197,6 +197,8 @@ def _install_hooks(
         before = log.original(path, text, agent.name)
         doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
         allowed = bool(log.known(path).get("allow")) if allow is None else allow
+        needed = [("hooks",), *(("hooks", event) for event in commands), _ALLOW[:1], _ALLOW]
+        made = [list(keys) for keys in needed if doc.at(*keys) is None]
         if agent.versioned:
             doc.put(("version",), 1)
         for event, command in commands.items():
@@ -206,7 +208,7 @@ def _install_hooks(
             doc.append(_ALLOW, PERMISSION)
     except Broken as e:
         raise _unreadable(path, e) from e
-    if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds):
+    if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds, made=made):
         return []
     return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
 
@@ -219,7 +221,7 @@ def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
 
 
 def _without_hooks(log: Ledger, path: str, text: str) -> str:
-    """The text without our entries and without containers that are empty then."""
+    """The text without our entries and without containers that we made and that are empty then."""
     note = log.known(path)
     try:
         doc = Doc(text)
@@ -235,7 +237,7 @@ def _without_hooks(log: Ledger, path: str, text: str) -> str:
             doc.remove(*_ALLOW, allowed.index(PERMISSION))
             emptied += [_ALLOW, _ALLOW[:1]]
         for keys in emptied:
-            if doc.blank(*keys):
+            if doc.blank(*keys) and list(keys) in note.get("made", [list(keys)]):
                 doc.remove(*keys)
         if note.get("created") and list(doc.value() or ()) == ["version"]:
             doc.remove("version")

@@ -30,7 +30,7 @@ from ..engine.cache import Cache
 from ..git.repository import Repo
 from . import equivalent_commits
 from .patch_id_cache import PatchIds
-from .reachability import Reachability, unreferenced
+from .reachability import Reachability, set_bits, unreferenced
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
 SHALLOW, PARTIAL = "shallow clone", "partial clone"
@@ -155,7 +155,7 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
             for commit in level:
                 reached |= reach.get(commit, 0)
             fresh = reached & ~seen
-            level = [commit for commit in ordered if fresh & bit[commit]] if fresh else []
+            level = [ordered[i] for i in set_bits(fresh)]
             seen |= fresh
             out += level
         return out

@@ -198,13 +198,19 @@ class Git:
         Of submodules, of names with line breaks, and in a partial clone, trees are read: their
         paths have no object here, or cannot be asked for.
         """
-        found = [""] * len(asked)
-        if not self.promised:
-            found = self.ids(
-                [f"{rev}:{name}" if name != "." else f"{rev}^{{tree}}" for rev, name in asked]
-            )
-        listed = self._listed({one for one, id in zip(asked, found, strict=True) if not id})
-        return [id or listed.get(one, "") for one, id in zip(asked, found, strict=True)]
+        if self.promised:
+            listed = self._listed(set(asked))
+            return [listed.get(one, "") for one in asked]
+        revisions = list(dict.fromkeys(rev for rev, _ in asked))
+        names = [f"{rev}:{name}" if name != "." else f"{rev}^{{tree}}" for rev, name in asked]
+        ids = self.ids([*names, *(f"{rev}:.gitmodules" for rev in revisions)]) if asked else []
+        found = dict(zip(asked, ids[: len(asked)], strict=True))
+        linked = {rev for rev, id in zip(revisions, ids[len(asked) :], strict=True) if id}
+        left = {
+            (rev, n) for (rev, n), id in found.items() if not id and (rev in linked or "\n" in n)
+        }
+        found.update(self._listed(left))
+        return [found[one] for one in asked]
 
     def _listed(self, asked: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """{(revision, name): object id}, by reading the trees above each name."""

@@ -148,8 +148,12 @@ def _follow(
         forged = notes.history.holds(theirs.id, known, tombstones.doom)
     if theirs.complete and base:
         pairs = [(base.tree, theirs.tree)]
-        gone = notetree.lines_gone(notes.git, pairs, strict=True)
-        if forged or any(not tombstones.doom(line) for _, line in gone):
+        gone = list(notetree.lines_gone(notes.git, pairs, strict=True))
+        left = [(key, line) for key, line in gone if not tombstones.doom(line)]
+        # A clone that lacks a commit has its lines in continuations; who has it keeps its note.
+        edit = TreeEdit(notes.git, theirs.tree, notes.hex_len)
+        own = any(edit.anchor_of(key) == key and notes.git.local.get(key) for key, _ in left)
+        if forged or own or edit.unknown(left):
             return None
     elif forged or not theirs.complete:
         union = _Union(notes, plan, theirs, careful=True, deep=False)

@@ -35,6 +35,7 @@ class TreeEdit:
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}
+        self._anchors: dict[str, str] = {}  # what `anchor_of` has found
 
     def commands(self) -> bytes:
         """The changes as fast-import commands. Once."""
@@ -57,15 +58,17 @@ class TreeEdit:
 
     def anchor_of(self, key: str) -> str:
         """The anchor of a note's key: of a continuation its commit, "" or PURGED, else the key."""
-        # A commit that a partial clone does not have is not fetched for its name; the key of a
-        # continuation that this tree keeps alive is.
-        most = self._git.largest
-        found = self._git.local.get(key, most)
-        if not found and self._tree.has_key(key):
-            found = self._git.objects.get(key, most)
-        blob = found[2] if found and found[1] == "blob" else b""
-        anchor = notetree.continued(blob, self._hex_len)
-        return key if anchor is None else anchor
+        if key not in self._anchors:
+            # A commit that a partial clone does not have is not fetched for its name; the key of a
+            # continuation that this tree keeps alive is.
+            most = self._git.largest
+            found = self._git.local.get(key, most)
+            if not found and self._tree.has_key(key):
+                found = self._git.objects.get(key, most)
+            blob = found[2] if found and found[1] == "blob" else b""
+            anchor = notetree.continued(blob, self._hex_len)
+            self._anchors[key] = key if anchor is None else anchor
+        return self._anchors[key]
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
         """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to
