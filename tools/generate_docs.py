@@ -528,6 +528,8 @@ def demo() -> str:
         out = []
         ids: dict[str, str] = {}
         for line in DEMO:
+            if "recall" in line:
+                lab.sh(repo, "git mem index --all")  # as the worker does a second later
             text = lab.sh(repo, line, ok=(0, 1)).replace(str(lab.root), "~")
             text = re.sub(
                 r"\b[0-9a-f]{8}\b",
