@@ -41,10 +41,10 @@ class Spy:
         self._encoder = encoding.encoder()
         self.space = EncoderFile().space
 
-    def vector(self, text: str) -> object:
+    def early_vector(self, text: str) -> object:
         assert self._encoder is not None
         self.read.append(text)
-        return self._encoder.vector(text)
+        return self._encoder.early_vector(text)
 
 
 @pytest.fixture
@@ -164,9 +164,8 @@ def test_weights_fit_the_features_and_the_encoder() -> None:
     model = linear.Model(data)
     for weights in model._encoded.values():
         assert len(weights.hashed) == features.HASHED
-        assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, EncoderFile().dims)
-    for weights in model._encoded_types.values():
-        dims = len(model._types["decision"].vector) + EncoderFile().dims
+    for weights in (*model._encoded.values(), *model._encoded_types.values()):
+        dims = 2 * EncoderFile().dims  # mean and maximum over the tokens
         assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, dims)
     assert data["encoded"]["space"] == EncoderFile().space
 

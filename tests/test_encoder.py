@@ -384,3 +384,21 @@ def test_a_question_takes_less_than_90_mib() -> None:
     lines = loaded(ASK + "print(open('/proc/self/status').read())").splitlines()
     peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     assert peak < 90 * 1024
+
+
+# --- early layers ------------------------------------------------------------
+
+
+def test_an_early_vector_has_two_parts_of_length_one() -> None:
+    mean, most = ENCODER.early_vector("how do we retry uploads").reshape(2, -1)
+    assert len(mean) == len(most) == ENCODER.dims
+    assert abs(float(mean @ mean) - 1) < 1e-5 and abs(float(most @ most) - 1) < 1e-5
+    assert set(ENCODER.early_vector("\U0001f680").tolist()) == {0.0}
+
+
+def test_early_layers_tell_the_kind_of_sentence_and_late_ones_its_subject() -> None:
+    question, other, answer = "Which port?", "Which database?", "The server has port 8443."
+    early = [ENCODER.early_vector(text) for text in (question, other, answer)]
+    late = [ENCODER.vector(text) for text in (question, other, answer)]
+    assert early[0] @ early[1] > early[0] @ early[2]
+    assert late[0] @ late[1] < late[0] @ late[2]

@@ -140,9 +140,9 @@ class Remembering:
         self._encoder, self.space = encoder, encoder.space
         self._made: dict[str, Any] = {}
 
-    def vector(self, text: str) -> Any:
+    def early_vector(self, text: str) -> Any:
         if text not in self._made:
-            self._made[text] = self._encoder.vector(text)
+            self._made[text] = self._encoder.early_vector(text)
         return self._made[text]
 
 

@@ -42,12 +42,14 @@ FOLDS = 8
 # Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled
 # folds, flat around these.
 NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
-ENCODED, THIRD = 1.0, 0.8  # strength of the encoder's vector, and share of the model that has it
+# Strength of the encoder's early vector, and share of the model that has it; layer, strength and
+# length of the text were chosen on folds over 57 repositories.
+ENCODED, THIRD = 6.0, 1.0
 # The types' models: buckets without and with the encoder, strengths of the table's and of the
 # encoder's vector, and how much of a label a borderline turn is. Chosen on folds over 57
 # repositories by macro-F1; the other constants were flat there and stayed.
 TYPE_BUCKETS, ENCODED_TYPE_BUCKETS = 4096, 2048
-TYPE_MEANING, TYPE_ENCODED, TYPE_BORDERLINE = 2.0, 3.0, 0.3
+TYPE_MEANING, TYPE_BORDERLINE = 2.0, 0.3
 # A turn kept for nothing costs more than one that is missed, so what is not worth keeping weighs
 # more; a borderline turn is so much of a label on either side. Both, like the form of the
 # calibration and features that differ for users and others, were chosen on 26 repositories
@@ -88,8 +90,8 @@ class Data:
         encoder = encoding.encoder()
         if encoder is None:
             raise SystemExit("the packaged encoder cannot be used")
-        encoded = np.array([s.encoded(encoder) for s in seen]) * ENCODED
-        self.encoded = np.hstack([encoded, encoded * self.user[:, None]])
+        self.encoded = np.array([s.encoded(encoder) for s in seen])
+        self.by_role = np.hstack([self.encoded, self.encoded * self.user[:, None]])
         self.repo = np.array([r.repo for r in rows])
         self.keep = np.array([-1 if r.keep is None else r.keep for r in rows])
         self.rule = [signals.read(r.role, r.text) for r in rows]
@@ -174,11 +176,11 @@ def fit(data: Data, train: Array) -> tuple[Weights, Weights]:
         numbers = a[features.HASHED :] * NUMBERS + b[:n]
         return Weights(a[: features.HASHED] * rarity, numbers, b[n:] * strength, bias, encoded)
 
-    return added(data.vectors, MEANING, SECOND, False), added(data.encoded, 1.0, THIRD, True)
+    return added(data.vectors, MEANING, SECOND, False), added(data.by_role, ENCODED, THIRD, True)
 
 
 def score(data: Data, model: Weights) -> Array:
-    vectors = data.encoded if model.encoded else data.vectors
+    vectors = data.by_role if model.encoded else data.vectors
     dense = data.numbers @ model.numbers + vectors @ model.vector
     return np.asarray(data.even @ data.hashed @ model.hashed + dense + model.bias)
 
@@ -247,12 +249,8 @@ def fit_types(data: Data, train: Array, encoded: bool) -> dict[str, Weights]:
     many = ((data.even @ data.hashed)[rows] @ fold).tocsr()
     often = np.asarray((many > 0).sum(0)).ravel()
     rarity = np.where(often < 2, 0.0, np.log((len(rows) + 1) / (often + 1)))
-    vectors = data.vectors[rows] * TYPE_MEANING
-    strength = np.full(vectors.shape[1], TYPE_MEANING)
-    if encoded:
-        read = data.encoded[rows, : data.encoded.shape[1] // 2]
-        vectors = np.hstack([vectors, read * TYPE_ENCODED])
-        strength = np.concatenate([strength, np.full(read.shape[1], TYPE_ENCODED)])
+    strength = ENCODED if encoded else TYPE_MEANING
+    vectors = (data.encoded if encoded else data.vectors)[rows] * strength
     wanted = names[rows]
     weight = np.where(data.keep[rows] == 1, 1.0, TYPE_BORDERLINE)
     mass = {name: weight[wanted == name].sum() for name in set(wanted)}

@@ -23,7 +23,7 @@ HASHED = 16384  # buckets of n-grams; the numbers below come after them
 MAX_CHARS = 4000  # of a turn, half from its beginning and half from its end
 MAX_WORDS = 300  # of the prose that become n-grams, likewise
 MEANT = 1500  # characters of the prose whose meaning counts, from its beginning
-ENCODED = 600  # characters of the prose that the encoder reads, from its beginning
+ENCODED = 1300  # characters of the prose that the encoder reads: mostly more than its 256 tokens
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]{1,200}`")

@@ -93,9 +93,9 @@ class TurnFeatures:
         return bool(self._encoded)
 
     def encoded(self, encoder: Encoder) -> list[float]:
-        """The encoder's vector; it is made once."""
+        """The encoder's early vector; it is made once."""
         if not self._encoded:
-            self._encoded = encoder.vector(self.prose.strip()[: features.ENCODED]).tolist()
+            self._encoded = encoder.early_vector(self.prose.strip()[: features.ENCODED]).tolist()
         return self._encoded
 
     def folded(self, size: int) -> list[int]:
@@ -179,14 +179,14 @@ class Model:
     def types(self, role: str, text: str) -> dict[str, float]:
         """{type: share}, sums to 1, if the turn is worth keeping.
 
-        The encoder's vector counts beside the table's where the turn's score asked for it: what a
-        rule ends is not read for its type.
+        The encoder's vector takes the place of the table's where the turn's score asked for it:
+        what a rule ends is not read for its type.
         """
         turn = self._features(role, text)
         encoder = self._usable_encoder(role) if turn.read else None
         models, vector = self._types, turn.vector
         if encoder:
-            models, vector = self._encoded_types, [*turn.vector, *turn.encoded(encoder)]
+            models, vector = self._encoded_types, turn.encoded(encoder)
         scores = {name: weights.score(turn, vector) for name, weights in models.items()}
         top = max(scores.values())
         powers = {name: exp(score - top) for name, score in scores.items()}

@@ -36,6 +36,7 @@ F4, I1 = np.dtype("<f4"), np.dtype("i1")
 
 # The model was trained on 128 and declares 256; longer texts are cut.
 MAX_TOKENS = 256
+EARLY = 4  # layers of six; `tools/train_capture.py` needs new weights where it changes
 _ROWS = 32  # tokens at a time in `_gelu`: what it reads and writes fits in the cache
 
 
@@ -66,26 +67,45 @@ class Encoder:
 
     def vector(self, text: str) -> Array:
         """A text's vector before it is rounded: float32, of length 1 or 0."""
+        x = self._states(text, self.file.layers)
+        return np.zeros(self.dims, F4) if x is None else self._unit(np.add.reduce(x, 0))
+
+    def early_vector(self, text: str) -> Array:
+        """Mean and maximum over the tokens after EARLY layers: float32, two parts of length 1 or 0.
+
+        Middle layers tell what kind of sentence a text has, the last ones what it is about
+        (Jawahar and others, "What does BERT learn about the structure of language?", 2019).
+        """
+        x = self._states(text, EARLY)
+        if x is None:
+            return np.zeros(2 * self.dims, F4)
+        parts = (np.add.reduce(x, 0), np.maximum.reduce(x, 0))
+        return np.concatenate([self._unit(part) for part in parts])
+
+    def _unit(self, vector: Array) -> Array:
+        length = np.sqrt(vector @ vector)
+        if not 0 < length < float("inf"):
+            raise EncoderDamaged(f"encoder '{self.file.path}' has damaged weights")
+        return vector / length
+
+    def _states(self, text: str, layers: int) -> Array | None:
+        """A row a token after so many layers; None where no token has a meaning."""
         tokens = self._pieces.tokens(text, MAX_TOKENS)
         if self._pieces.without_meaning.issuperset(tokens):
-            return np.zeros(self.dims, F4)
+            return None
         x = self._array["words"][tokens].astype(F4)
         x *= self._array["words.scale"][tokens][:, None]
         x += self._array["positions"][: len(tokens)]
         self._norm(x, "norm")
         buffer = np.empty(self._largest, F4)
-        for layer in range(self.file.layers):
+        for layer in range(layers):
             mixed = self._attention(self._linear(x, f"{layer}.qkv", buffer))
             x += self._linear(mixed, f"{layer}.out", buffer)
             self._norm(x, f"{layer}.out.norm")
             inner = _gelu(self._linear(x, f"{layer}.up", buffer))
             x += self._linear(inner, f"{layer}.down", buffer)
             self._norm(x, f"{layer}.down.norm")
-        mean = np.add.reduce(x, 0)
-        length = np.sqrt(mean @ mean)
-        if not 0 < length < float("inf"):
-            raise EncoderDamaged(f"encoder '{self.file.path}' has damaged weights")
-        return mean / length
+        return x
 
     def _linear(self, x: Array, name: str, buffer: Array) -> Array:
         """A linear layer. The scales are applied to what comes out, which is the smaller side."""
