@@ -92,3 +92,9 @@ def test_small_talk_and_the_number_of_a_step_are_no_evidence():
     hits = rank.fuse([(1, -9.0)], [(1, 0.3)], None, rank.ceiling(asked, df, 20))
     with_number = judge(asked, df, 20, hits, [held], {1: 0.3})[1]
     assert with_number <= judge(asked[:2], df, 20, hits, [{"move"}], {1: 0.3})[1]
+
+
+def test_a_store_beyond_the_calibration_counts_as_the_largest_in_it():
+    at = verdict.FEATURES.index("size")
+    sizes = [verdict.features(["lock"], {}, n, [], [], [], {})[at] for n in (500, 3000, 100_000)]
+    assert sizes[0] < sizes[1] == sizes[2]

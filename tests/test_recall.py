@@ -247,3 +247,12 @@ def test_a_word_that_stands_in_no_text_but_in_a_field_is_found(lab: Lab, option:
     found = lab.json(repo, "recall", "quokka")
     assert found["verdict"] != "MISS"
     assert found["hits"][0]["body"] == "the nightly job sends letters"
+
+
+def test_a_bare_answer_asks_nothing(lab: Lab) -> None:
+    """ "y" would be found in a memory about an axis; words of small talk find it by meaning."""
+    repo = lab.repo()
+    lab.mem(repo, "remember", "The y axis of the plot points up, not down")
+    for prompt in ("y", "yes", "go ahead"):
+        assert lab.json(repo, "recall", prompt, rc=(0, 1))["probability"] == 0
+    assert lab.json(repo, "recall", "axis of the plot")["probability"] > 0

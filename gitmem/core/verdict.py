@@ -59,9 +59,10 @@ TELL_FROM = 0.24
 # Nor do prompts of fewer terms beside small talk and the numbers of steps (`said`).
 SETTLED = 0.8
 FEWEST = 3
+LARGEST = 3000  # the largest store of the calibration; what is larger counts as this large
 SMALL_TALK = frozenset(
-    "again ahead alright cool continu get go good great hello hi let move next nice now ok okai"
-    " perfect please proce start sure thank try ye yeah yep yup".split()
+    "again ahead alright cool continu get go good great hello hi k let move n next nice now ok okai"
+    " perfect please proce start sure thank try y ye yea yeah yep yup".split()
 )
 
 
@@ -102,7 +103,7 @@ def features(
         min(max(map(len, shared)), 6) / 6,
         max([rarities[term] for terms in shared for term in terms], default=0.0) / size,
         min(length, 20) / 20,
-        size / 10,
+        log(2 + min(n, LARGEST)) / 10,
         unknown,
         first[0].fused if first else 0.0,
         max([hit.phrases for hit in first], default=0.0),

@@ -256,8 +256,8 @@ class Question:
         cosines: Mapping[int, float],
         coefficients: Sequence[float],
     ) -> float:
-        """The probability that the answer is among the first hits."""
-        if not hits:
+        """The probability that the answer is among the first hits; 0 where nothing was asked."""
+        if not hits or not verdict.said(self.terms):
             return 0.0
         said = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         held = [set(terms) for terms, _ in said]
