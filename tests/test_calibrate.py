@@ -231,7 +231,6 @@ class Place:
                         known[r.id],
                         suggestions.ACCEPTED if x.kept else suggestions.REJECTED,
                         r.id if x.kept else "",
-                        "",
                     )
                     for r, x in zip(done, found, strict=True)
                 ],
@@ -308,7 +307,7 @@ def test_a_suggestion_and_its_verdict_hold_the_numbers_that_calibration_needs(pl
     packaged = classify.judge("user", text, model=model.adjusted(PACKAGED)).confidence
     numbers = [waits.number(name) for name in ("score", "p_skip", "confidence")]
     assert numbers == pytest.approx([packaged, 0.1, model.calibrated(packaged, 0.1)], abs=1e-4)
-    suggestions.decide(store, [(waits, "rejected", "", "")])
+    suggestions.decide(store, [(waits, "rejected", "")])
     assert store.with_cache(calibrate.labels)[0] == [
         Label(pytest.approx(packaged, abs=1e-4), False, "s1", pytest.approx(0.1))
     ]

@@ -469,9 +469,9 @@ def test_what_was_accepted_somewhere_stays_accepted_in_whatever_order_the_verdic
     suggestions.decide(
         store,
         [
-            (before, suggestions.REJECTED, "", ""),
-            (before, suggestions.ACCEPTED, id, ""),
-            (before, suggestions.REJECTED, "", ""),
+            (before, suggestions.REJECTED, ""),
+            (before, suggestions.ACCEPTED, id),
+            (before, suggestions.REJECTED, ""),
         ],
     )
     assert review.find(store, id).state == suggestions.ACCEPTED

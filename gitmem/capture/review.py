@@ -84,7 +84,7 @@ def accept(
         if body not in (None, suggestion.body):
             changes.setdefault("title", "")  # one that was made for the old text goes with it
         title = _edited(store, id, changes, allow_secret) or title
-    _decide(store, suggestion, ACCEPTED, id)
+    suggestions.decide(store, [(suggestion, ACCEPTED, id)])
     return Outcome(suggestion, ACCEPTED, title, scope, known, replaced)
 
 
@@ -141,7 +141,7 @@ def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
 def reject(store: Store, suggestion: Suggestion) -> Outcome:
     """Not worth keeping; its text is not proposed again."""
     review_records.check_undecided(suggestion, "suggestion")
-    _decide(store, suggestion, REJECTED, "")
+    suggestions.decide(store, [(suggestion, REJECTED, "")])
     return Outcome(suggestion, REJECTED, suggestion.title)
 
 
@@ -174,7 +174,7 @@ def merge(
     if any(p not in have for p in suggestion.paths):
         changes["paths"] = [*have.values(), *(p for p in suggestion.paths if p not in have)]
     title = _edited(store, id, changes, allow_secret) or record.title_of(data)
-    _decide(store, suggestion, MERGED, id)
+    suggestions.decide(store, [(suggestion, MERGED, id)])
     return Outcome(suggestion, MERGED, title, into.scope)
 
 
@@ -183,11 +183,6 @@ def merged(old: str, new: str) -> str:
     if suggestions.same({"body": new}) in suggestions.same({"body": old}):
         return old
     return f"{old.rstrip()}\n\n{new.strip()}"
-
-
-def _decide(store: Store, suggestion: Suggestion, status: str, memory: str) -> None:
-    suggestions.decide(store, [(suggestion, status, memory, "")])
-    suggestion.state, suggestion.memory = status, memory
 
 
 # --- looking ----------------------------------------------------------------

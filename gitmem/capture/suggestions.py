@@ -22,9 +22,8 @@ from ..core import record, record_content
 from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.document import content_digest
-from ..engine.sql import select_in
-from ..memory import review_records, write_gate
-from ..memory.remember import DUPLICATE, REFUSED, STORED, Result, purged
+from ..memory import remember, review_records, write_gate
+from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item
 from ..notes.notetree import is_hex
 from ..store import Store
@@ -118,18 +117,12 @@ class _Known:
     """What was suggested or is a memory already; grows with what one call adds."""
 
     def __init__(self, store: Store, drafts: list[dict[str, Any]]) -> None:
-        digests = sorted({d for data in drafts for d in _digests(data)})
-        sources = sorted({str(data["source"]) for data in drafts})
-
-        def read(cache: Cache) -> dict[str, Suggestion]:
-            by_digest = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN {}"
-            self._memories: dict[Any, str] = dict(select_in(cache.db, by_digest, digests))
-            by_source = "SELECT source, id FROM memory WHERE source IN {}"
-            self._memories.update(select_in(cache.db, by_source, sources))
-            self._purged = purged(cache)
-            return stored(cache)
-
-        self._ids = store.with_cache(read)[0]
+        known = remember.Known(store)
+        digests = {d for data in drafts for d in _digests(data)}
+        known.look_up({str(data["source"]) for data in drafts}, digests)
+        self._memories: dict[Any, tuple[str, str]] = {**known.sources, **known.digests}
+        self._purged = known.purged
+        self._ids = store.with_cache(stored)[0]
         self._texts = {same(s.data): s for s in self._ids.values()}
         self._waiting = Counter(s.group for s in self._ids.values() if s.state == WAITING)
         self._most_of_a_session = store.settings.number("suggestions") * HELD
@@ -144,7 +137,7 @@ class _Known:
             return Result(DUPLICATE, before.memory or before.id, reason, title, "private")
         for key in (*_digests(data), data["source"]):
             if key in self._memories:
-                return Result(DUPLICATE, self._memories[key], "the same text is known", title)
+                return Result(DUPLICATE, self._memories[key][0], "the same text is known", title)
         if data["id"] in self._purged:
             return Result(REFUSED, reason="this memory was purged")
         new = Suggestion(data)
@@ -165,34 +158,30 @@ def same(data: dict[str, Any]) -> str:
     return " ".join(record.clean(data["body"]).casefold().split()).strip(" .!")
 
 
-def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str, str]]) -> None:
-    """Writes what became of suggestions: (suggestion, one of VERDICTS, id of the memory or "",
-    reason), in one commit. A verdict has what calibration needs, no text of the suggestion.
+def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> None:
+    """Writes what became of suggestions: (suggestion, one of VERDICTS, id of the memory or ""), in
+    one commit. A verdict has what calibration needs, no text of the suggestion.
     """
-    lines = []
-    for s, word, memory, reason in verdicts:
+    decisions = []
+    for s, said, memory in verdicts:
         texts = {k: s.data[k] for k in ("stage", "role", "session", "type") if s.text(k)}
         numbers = {k: s.number(k) for k in (*_NUMBERS, "confidence")}
         about = {**texts, **{k: n for k, n in numbers.items() if n is not None}}
-        lines.append(review_records.verdict(store, s, word, memory, reason, about))
-    review_records.write(store, "verdict", lines)
+        decisions.append((s, said, memory, about))
+    review_records.decide(store, decisions)
 
 
 # --- reading ----------------------------------------------------------------
 
 
 def stored(cache: Cache) -> dict[str, Suggestion]:
-    """{id: suggestion}, decided ones included.
+    """{id: suggestion}, decided ones included."""
+    return review_records.stored(cache, _suggestion, VERDICTS)
 
-    Of several lines with one id, which two workers may have written, the one with the smallest
-    version counts.
-    """
-    found: dict[str, Suggestion] = {}
-    for r in review_records.records(cache, "suggest"):
-        if isinstance(r.data.get("body"), str) and r.data["body"].strip():
-            found.setdefault(r.id, Suggestion(r.data))
-    review_records.apply_verdicts(found, review_records.records(cache, "verdict"), VERDICTS)
-    return found
+
+def _suggestion(data: dict[str, Any]) -> Suggestion | None:
+    body = data.get("body")
+    return Suggestion(data) if isinstance(body, str) and body.strip() else None
 
 
 def waiting(store: Store) -> list[Suggestion]:

@@ -9,8 +9,8 @@ from ..capture import review
 from ..capture.suggestions import Suggestion
 from ..core.errors import MemError, UsageError
 from ..memory import memories, proposals, review_records, verdicts
-from ..memory.consolidate import SHARE, VERSIONS
-from ..memory.proposals import PAIRS, Proposal
+from ..memory.consolidate import PAIRS, SHARE, VERSIONS
+from ..memory.proposals import Proposal
 from ..store import Store
 from .common import from_editor, interactive
 

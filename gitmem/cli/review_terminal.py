@@ -7,8 +7,8 @@ from ..capture import review, suggestions
 from ..capture.suggestions import Suggestion
 from ..core.errors import MemError
 from ..memory import memories, proposals
-from ..memory.consolidate import SHARE, VERSIONS
-from ..memory.proposals import PAIRS, Proposal
+from ..memory.consolidate import PAIRS, SHARE, VERSIONS
+from ..memory.proposals import Proposal
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
 from . import decide

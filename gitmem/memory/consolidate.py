@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core import id_mentions, record
+from ..core.digest import sha256
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM, vector_text
@@ -31,6 +32,7 @@ MERGE, VERSIONS, SHARE, CITES = "merge", "versions", "share", "cites"
 SUPERSEDE, CONTRADICTION = contradictions.SUPERSEDE, contradictions.CONTRADICTION
 # In the order in which they are put before a person.
 KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)
+PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 
 SAME, ALL, WORDING = "same", "all of it", "later wording"
 AGAINST, VALUE = contradictions.AGAINST, contradictions.VALUE
@@ -52,8 +54,7 @@ class Memory:
         self.row = row
         self.id = str(data["id"])
         self.team = team
-        by_model = "title-by-model" in memory_rows.words(data.get("tags"))
-        self.text = record.clean(data["body"] if by_model else vector_text(data))
+        self.text = record.clean(vector_text(data))
         self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
         self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
         self.paths = frozenset(p for p, _ in memory_rows.paths(data))
@@ -70,10 +71,19 @@ class Finding(NamedTuple):
     ids: tuple[str, ...]
     keep: str = ""  # which would stay, "" where only a person can say
     why: str = ""
-    near: float = 0.0
+    near: float = 1.0
     row: int = 0
     slot: relation.Slot | None = None
     heads: tuple[str, ...] = ()  # of VERSIONS: the versions that stand beside each other
+
+    @property
+    def id(self) -> str:
+        """Names the pair, whatever is proposed about it; of the other kinds what was found."""
+        words = [self.kind, *self.ids, *sorted(self.heads)]
+        if self.kind in PAIRS:
+            words = ["pair", *sorted(self.ids)]
+        text = "git mem proposal 1\n" + "\n".join(words)
+        return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 class Looked(NamedTuple):
@@ -87,11 +97,13 @@ def find(
     cache: Cache,
     since: int = 0,
     seconds: float = 60.0,
-    skip: Callable[[Finding], bool] = lambda finding: False,
+    known: Container[str] = (),
     most: int = 1000,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Looked:
-    """Compares the rows from `since` on with all before them; ends at `most` or after `seconds`."""
+    """Compares the rows from `since` on with all before them; ends at `most` or after `seconds`.
+    `known`: ids of findings to leave out.
+    """
     end = time.monotonic() + seconds
     latest = filters.latest(cache)
 
@@ -100,7 +112,7 @@ def find(
         data, scope, _ = memory_rows.load(cache, [row])[0]
         return Memory(row, data, bool(scope & TEAM), latest)
 
-    found = [f for f in _without_comparing(cache) if not skip(f)][:most]
+    found = [f for f in _without_comparing(cache) if f.id not in known][:most]
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
     same: dict[str, set[str]] = {}
@@ -116,7 +128,7 @@ def find(
             taken.add(pair)
             if finding.slot:
                 values[finding.slot.frame].update(finding.slot[1:])
-            if not skip(finding) and (finding.kind != MERGE or _joined(same, *finding.ids)):
+            if finding.id not in known and (finding.kind != MERGE or _joined(same, *finding.ids)):
                 found.append(finding._replace(row=max(a, b)))
         upto, compared = place, compared + done
         progress(done)
@@ -154,17 +166,17 @@ def _without_comparing(cache: Cache) -> Iterator[Finding]:
     )
     for id, row in cache.db.execute(edited).fetchall():
         heads = tuple(memories.load(cache, id).memory.heads)
-        yield Finding(VERSIONS, (id,), id, EDITED, 1.0, row, heads=heads)
+        yield Finding(VERSIONS, (id,), id, EDITED, row=row, heads=heads)
     found = cache.db.execute(_SUCCESSORS, (REPLACED,)).fetchall()
     successors = {id: (by, team) for id, by, team, count in found if count == 1}
     for id, row in cache.db.execute(_REPLACED_PRIVATELY).fetchall():
         by, team = successors.get(id, ("", TEAM))
         if not team:
-            yield Finding(SHARE, (id, by), by, YOURS, 1.0, row)
+            yield Finding(SHARE, (id, by), by, YOURS, row=row)
     for id, (by, _) in successors.items():
         for name, row in _citing(cache, id):
             if name not in (id, by):
-                yield Finding(CITES, (name, id, by), by, REPLACED_NAME, 1.0, row)
+                yield Finding(CITES, (name, id, by), by, REPLACED_NAME, row=row)
 
 
 # Of the newest superseded memories: an active one at the end of the chain of those that took their

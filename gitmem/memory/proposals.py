@@ -15,24 +15,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..core import fold, id_mentions, record
-from ..core.digest import sha256
+from ..engine import memory_rows
 from ..engine.cache import Cache
-from ..engine.memory_rows import entries, made_at
 from ..hooks import announce
 from ..store import Store
 from . import consolidate, memories, review_records, similarity
-from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
+from .consolidate import CITES, KINDS, PAIRS, SHARE, VERSIONS, Finding
 from .memories import Found
 from .review_records import ACCEPTED, DECLINED, WAITING, Item
 
 HELD = 50  # that wait at a time; more are found again when there is room
-PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 _AFTER_A_SESSION = 5  # new proposals at most: nobody asked for them
 _SECONDS = 5.0  # of comparing new memories then; with 100,000 memories it takes one or two
 # Key of the cache's `meta`: the row up to which everything was compared, and whether the last look
 # was complete. A new cache begins again; the notes know what was proposed.
 _MARK = "consolidated"
-_SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
 _WHY_IN_WORDS = {
     consolidate.SAME: "they say the same",
     consolidate.ALL: "one says all of the other",
@@ -44,13 +41,13 @@ _WHY_IN_WORDS = {
     consolidate.REPLACED_NAME: "its text names a memory that was superseded",
 }
 # Tags that say how one memory came to be.
-_MADE = {"captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"}
+_MADE = {"captured", "from-prompt", "from-answer", "from-commit", "from-tool"}
 
 
 class Proposal(Item):
     """One proposal and what became of it."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], found: dict[str, Found] | None = None) -> None:
         super().__init__(data)
         self.kind = str(data["kind"])
         self.ids: list[str] = data["memories"]
@@ -59,7 +56,7 @@ class Proposal(Item):
         self.why = self.text("why") if self.text("why") in _WHY_IN_WORDS else ""
         self.near = self.number("near") or 0.0
         # Its memories, where the finding still holds; only `waiting` and `find` read them.
-        self.found: dict[str, Found] = {}
+        self.found = found or {}
 
     @property
     def team(self) -> bool:
@@ -69,29 +66,17 @@ class Proposal(Item):
         return self.kind == SHARE or any(self.found[i].scope == "team" for i in about if i != stays)
 
 
-def id_of(finding: Finding) -> str:
-    """The id of a proposal: made of the pair, whatever is proposed about it."""
-    words = [finding.kind, *finding.ids, *sorted(finding.heads)]
-    if finding.kind in PAIRS:
-        words = ["pair", *sorted(finding.ids)]
-    text = "git mem proposal 1\n" + "\n".join(words)
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-
-
 def _proposal(finding: Finding, found: dict[str, Found]) -> Proposal:
     data: dict[str, Any] = {
-        "id": id_of(finding),
+        "id": finding.id,
         "kind": finding.kind,
         "memories": list(finding.ids),
         "why": finding.why,
         "near": round(min(finding.near, 1.0), 3),
         "seen": [found[i].record.version for i in finding.ids],
     }
-    if finding.keep:
-        data["keep"] = finding.keep
-    proposal = Proposal(record.envelope("suggest", data, "", {}))
-    proposal.found = found
-    return proposal
+    kept = {"keep": finding.keep}  # left out where it is empty
+    return Proposal(record.envelope("suggest", data, "", kept), found)
 
 
 # Reading
@@ -99,21 +84,16 @@ def _proposal(finding: Finding, found: dict[str, Found]) -> Proposal:
 
 def stored(cache: Cache) -> dict[str, Proposal]:
     """{id: proposal}, decided ones included."""
-    found: dict[str, Proposal] = {}
-    for r in review_records.records(cache, "suggest", with_kind=True):
-        if _sound(r.data):
-            found.setdefault(r.id, Proposal(r.data))
-    verdicts = review_records.records(cache, "verdict", with_kind=True)
-    review_records.apply_verdicts(found, verdicts, (ACCEPTED, DECLINED))
-    return found
+    return review_records.stored(cache, _sound, (ACCEPTED, DECLINED), with_kind=True)
 
 
-def _sound(data: dict[str, Any]) -> bool:
-    """Whether a record is a proposal about as many memories as its kind has."""
+def _sound(data: dict[str, Any]) -> Proposal | None:
+    """A proposal about as many memories as its kind has; None for another record."""
     ids, kind = data.get("memories"), data.get("kind")
     if kind not in KINDS or not isinstance(ids, list) or not all(isinstance(i, str) for i in ids):
-        return False
-    return len(set(ids)) == len(ids) == _SIZES[kind]
+        return None
+    size = {VERSIONS: 1, CITES: 3}.get(kind, 2)
+    return Proposal(data) if len(set(ids)) == len(ids) == size else None
 
 
 def waiting(store: Store) -> list[Proposal]:
@@ -154,7 +134,7 @@ def _holds(store: Store, p: Proposal, members: list[Found]) -> bool:
     if p.kind == VERSIONS:
         heads = tuple(first.memory.heads)
         again = Finding(VERSIONS, (first.memory.id,), heads=heads)
-        return len(first.memory.versions) > 1 and p.id == id_of(again)
+        return len(first.memory.versions) > 1 and p.id == again.id
     if p.kind == CITES:
         return bool(id_mentions.named(str(first.record.data["body"]), [p.ids[1]]))
     if p.data.get("seen") == [f.record.version for f in members]:
@@ -205,13 +185,11 @@ def look(
         if since > int(cache.meta("rows", "0")) or (again and ended == "1") or not write:
             since = 0
         known = stored(cache)
-        looked = consolidate.find(
-            cache, since, seconds, lambda finding: id_of(finding) in known, most, progress
-        )
+        looked = consolidate.find(cache, since, seconds, known, most, progress)
         before = _in_force(store, cache, known.values())
         room = max(0, min(most, HELD - len(before)))
         found = sorted(looked.found, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))
-        found = [*{id_of(f): f for f in found}.values()]
+        found = [*{f.id: f for f in found}.values()]
         made = [_proposal(f, memories.load_many(cache, f.ids)) for f in found[:room]]
         # Pairs for which there was no room are found again.
         left = [f.row for f in found[room:] if f.kind in PAIRS]
@@ -238,14 +216,12 @@ def both(versions: list[record.Record]) -> dict[str, Any]:
     tags: dict[str, None] = {}
     paths: dict[str, Any] = {}
     for n, r in enumerate(versions):
-        given = Item(r.data).words("tags")
+        given = memory_rows.words(r.data.get("tags"))
         tags.update(dict.fromkeys(t for t in given if n == 0 or t not in _MADE))
-        for entry in entries(r.data.get("paths")):
+        for entry in memory_rows.entries(r.data.get("paths")):
             paths.setdefault(entry["path"], entry)
-    return {
-        "tags": list(tags)[: record.MAX_ITEMS],
-        "paths": list(paths.values())[: record.MAX_ITEMS],
-    }
+    most = record.MAX_ITEMS
+    return {"tags": list(tags)[:most], "paths": list(paths.values())[:most]}
 
 
 def public(p: Proposal) -> dict[str, Any]:
@@ -270,16 +246,15 @@ def _member(p: Proposal, id: str) -> dict[str, Any]:
     if found is None:
         return {"id": record.clean(id)}
     data = found.record.data
-    listed = both([found.record])
-    shown = {
+    shown: dict[str, Any] = {
         "id": id,
         **_text_of(found.record),
         "type": record.clean(str(data.get("type", ""))),
         "scope": found.scope,
         "status": found.memory.status,
-        "created_at": made_at(data),
-        "tags": listed["tags"],
-        "paths": [record.clean(entry["path"]) for entry in listed["paths"]],
+        "created_at": memory_rows.made_at(data),
+        "tags": memory_rows.words(data.get("tags")),
+        "paths": [path for path, _ in memory_rows.paths(data)],
     }
     if p.kind == VERSIONS:
         shown["versions"] = [

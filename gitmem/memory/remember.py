@@ -62,10 +62,8 @@ class Known:
         self.digests: dict[bytes, tuple[str, str]] = {}
         self.purged: set[str] = set()  # ids that no clone may hold again
 
-    def look_up(self, ready: list[_Ready]) -> None:
-        """Fetches what the cache knows of drafts. Forgotten texts count as new, sources do not."""
-        sources = {r.fields["source"] for r in ready if r.fields.get("source")}
-        digests = {r.digest for r in ready if not r.fields.get("source")}
+    def look_up(self, sources: set[str], digests: set[bytes]) -> None:
+        """Fetches what the cache knows of these. Forgotten texts count as new, sources do not."""
         by_source = "SELECT source, id, scope FROM memory WHERE source IN {}"
         by_digest = (
             "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN"
@@ -79,16 +77,11 @@ class Known:
             ):
                 for key, id, bits in select_in(cache.db, sql, sorted(keys)):
                     known[key] = (id, scope_name(bits))
-            self.purged = purged(cache)
+            lines = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
+            self.purged = fold.purged([r for (raw,) in lines if (r := record.parse(raw))])[0]
 
         self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
-
-
-def purged(cache: Cache) -> set[str]:
-    """The ids that tombstones keep out."""
-    lines = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
-    return fold.purged([r for (raw,) in lines if (r := record.parse(raw))])[0]
 
 
 def remember(
@@ -168,7 +161,8 @@ def _check(
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
     """Answers the drafts whose source or text is known, also from this call; ids for the others."""
-    known.look_up(ready)
+    sources = {r.fields["source"] for r in ready if r.fields.get("source")}
+    known.look_up(sources, {r.digest for r in ready if not r.fields.get("source")})
     left: list[_Ready] = []
     for r in ready:
         source = r.fields.get("source")

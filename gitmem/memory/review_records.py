@@ -11,7 +11,7 @@ decision, or make one in another's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..core import record
@@ -40,6 +40,10 @@ class Item:
     @property
     def id(self) -> str:
         return str(self.data["id"])
+
+    def decide(self, said: str, memory: str) -> None:
+        self.state = REJECTED if said == DECLINED else said
+        self.memory = memory
 
     def text(self, name: str) -> str:
         """A field that is a text, "" where it is none."""
@@ -71,16 +75,27 @@ def records(cache: Cache, op: str, with_kind: bool = False) -> list[record.Recor
     return sorted(found, key=lambda r: r.version)
 
 
-def apply_verdicts(
-    items: Mapping[str, Item], verdicts: Iterable[record.Record], ranked: Sequence[str]
-) -> None:
-    """Sets state and memory of items. `ranked`: the verdicts that count, the strongest first."""
+def stored(
+    cache: Cache,
+    make: Callable[[dict[str, Any]], AnyItem | None],
+    ranked: Sequence[str],
+    with_kind: bool = False,
+) -> dict[str, AnyItem]:
+    """{id: item}, decided ones included.
+
+    `make`: the item of a record, None for one of the other kind. `ranked`: the verdicts that count,
+    the strongest first. Of several records with one id the one with the smallest version counts.
+    """
+    items: dict[str, AnyItem] = {}
+    for r in records(cache, "suggest", with_kind):
+        if r.id not in items and (item := make(r.data)):
+            items[r.id] = item
+    verdicts = records(cache, "verdict", with_kind)
     counting = [r for r in verdicts if r.id in items and r.data.get("verdict") in ranked]
     counting.sort(key=lambda r: ranked.index(r.data["verdict"]))
     for r in reversed(counting):
-        item, said, memory = items[r.id], r.data["verdict"], r.data.get("memory")
-        item.state = REJECTED if said == DECLINED else said
-        item.memory = memory if isinstance(memory, str) else ""
+        items[r.id].decide(r.data["verdict"], word(r.data.get("memory")) or "")
+    return items
 
 
 def find(items: Iterable[AnyItem], prefix: str) -> AnyItem | None:
@@ -112,15 +127,15 @@ def write(store: Store, noun: str, lines: Sequence[Mapping[str, Any]]) -> None:
         store.append("private", [("", record.dump(dict(line))) for line in lines], message)
 
 
-def verdict(
-    store: Store, item: Item, said: str, memory: str, reason: str, about: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A `verdict` record. `about`: fields of the item that it repeats; never a text."""
-    named = {"id": item.id, "verdict": said, "memory": memory, "reason": reason}
-    data = {**named, "author": store.author, **about}
-    return record.envelope("verdict", {k: v for k, v in data.items() if v != ""}, "", {})
-
-
-def one_line(reason: str) -> str:
-    """A reason as records hold it."""
-    return " ".join(record.clean(reason).split())[: record.MAX_TITLE]
+def decide(store: Store, decisions: Sequence[tuple[Item, str, str, Mapping[str, Any]]]) -> None:
+    """Writes verdicts in one commit: (item, verdict, id of the memory or "", fields of the item
+    that the record repeats; never a text).
+    """
+    lines = []
+    for item, said, memory, about in decisions:
+        data = {"id": item.id, "verdict": said, "memory": memory, "author": store.author, **about}
+        named = {k: v for k, v in data.items() if v != ""}
+        lines.append(record.envelope("verdict", named, "", {}))
+    write(store, "verdict", lines)
+    for item, said, memory, _ in decisions:
+        item.decide(said, memory)
