@@ -19,7 +19,7 @@ from gitmem.core import record, record_content
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
 from gitmem.engine.update import Update
-from gitmem.memory import graph, graphview
+from gitmem.memory import graph
 
 TABLE = embed.StaticTable()
 LONG = (
@@ -384,7 +384,7 @@ def test_dot_is_whole_whatever_a_title_says(lab: Lab, repo: pathlib.Path) -> Non
 
 @given_any(st.text(max_size=80))
 def test_any_title_is_one_string_of_dot(title: str) -> None:
-    lines = graphview.dot(
+    lines = graph.dot(
         [{"id": "ab", "title": title, "type": "x"}],
         [{"a": "ab", "b": "ab", "kind": "file", "weight": 0.3}],
     )

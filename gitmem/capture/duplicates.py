@@ -63,7 +63,7 @@ class Known:
             self._forgotten_digests = {content_digest("", body) for body in bodies}
             by_time = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))
             self._suggestions = by_time[-_SUGGESTIONS:]
-            return similarity.Neighbours(cache, store.table).of(texts)
+            return similarity.neighbours(cache, store.table, texts)
 
         self._store = store
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))

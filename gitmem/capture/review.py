@@ -19,7 +19,6 @@ from ..engine.filters import Filter
 from ..memory import memories, recall, remember, review_records, write_gate
 from ..memory.memories import SHORTEST
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
-from ..notes.notetree import is_hex
 from ..store import Store
 from . import suggestions
 from .suggestions import Suggestion
@@ -48,7 +47,7 @@ def find(store: Store, prefix: str) -> Suggestion:
     if suggestion:
         return suggestion
     low = prefix.strip().lower()
-    if len(low) < SHORTEST or not is_hex(low):
+    if not memories.is_prefix(low):
         raise MemError(
             f"'{prefix[:40]}' is no id of a suggestion",
             hint=f"`git mem review --list` shows them; {SHORTEST} digits are the least",

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from ..agents import automemory_export
 from ..capture import review
 from ..capture.suggestions import Suggestion
+from ..core import record
 from ..core.errors import MemError, UsageError
-from ..memory import memories, proposals, review_records, verdicts
+from ..memory import memories, review_records, verdicts
 from ..memory.consolidate import PAIRS, SHARE, VERSIONS
 from ..memory.proposals import Proposal
 from ..store import Store
@@ -130,7 +131,7 @@ def _of_proposal(store: Store, p: Proposal) -> Done:
         line = f"rejected {p.id[:8]}: all of it stays as it is, and it is not proposed again"
         return Done({**facts, "memory": None, "scope": None, "title": None}, line)
     stays = memories.find(store, p.memory)
-    title = proposals.title(stays)
+    title = record.clean(record.title_of(stays.record.data))
     verb = "shared" if p.kind == SHARE else "kept"
     line = f"{verb} {p.memory[:8]} [{stays.scope}] {title}"
     return Done({**facts, "memory": p.memory, "scope": stays.scope, "title": title}, line)

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from ..core.errors import UsageError
-from ..memory import graph, graphview
+from ..memory import graph
 from . import app
 from .common import answer, opened
 from .options import argument, flag, number, texts
@@ -34,19 +34,19 @@ def graph_command(
     format = "json" if as_json else format
     if format not in ("text", "dot", "json"):
         raise UsageError(f"--format is text, dot or json, not '{format[:40]}'")
-    kinds = graphview.kinds_of(kind)
+    kinds = graph.kinds_of(kind)
     with opened() as store:
         if id:
-            found = graphview.around(store, id, kinds, limit)
+            found = graph.around(store, id, kinds, limit)
             itself = [{name: found.get(name) for name in ("id", "title", "type")}]
             nodes = [*itself, *found["neighbours"]] if "title" in found else []
             something = bool(found["neighbours"])
         else:
-            found = graphview.overview(store, kinds, limit, format != "text")
+            found = graph.overview(store, kinds, limit, format != "text")
             nodes = found.get("nodes", [])
             something = bool(nodes or found.get("communities"))
     if format == "dot":
-        lines = iter(graphview.dot(nodes, found["links"]))
+        lines = iter(graph.dot(nodes, found["links"]))
     else:
         lines = _neighbours(found) if id else _communities(found)
     return answer(found, lines, format == "json", 0 if something else 1)

@@ -87,7 +87,6 @@ _COUNTED = {
 
 
 def lines(numbers: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same as (name, text) rows."""
     out = []
     if numbers["injected"]:
         out.append(("told to agents", f"{_of(numbers)}, in {numbers['sessions']} sessions"))

@@ -26,8 +26,8 @@ SOURCE = "adr:"
 _NAMES = (
     "adr adrs ADR decisions architecture/decisions architecture/adr architecture-decisions"
     " architecture_decisions rfcs/decisions"
-)
-PLACES = [f"{a}{b}" for a in ("docs/", "doc/", "", "documentation/") for b in _NAMES.split()]
+).split()
+PLACES = [f"{a}{b}" for a in ("docs/", "doc/", "", "documentation/") for b in _NAMES]
 MOST, LARGEST = 2_000, 256 * 1024  # files, bytes of one
 _BODY = 12_000  # characters of a memory
 STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
@@ -48,27 +48,22 @@ _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-def _headings(names: str) -> frozenset[str]:
-    return frozenset(names.split(", "))
-
-
-_DECISION = _headings(
+# Headings, in lower case
+_DECISION = (
     "decision outcome, decision, decisions, the decision, outcome, resolution, solution, the rule,"
     " rule, chosen option"
-)
-_CONTEXT = _headings(
+).split(", ")
+_CONTEXT = (
     "context and problem statement, context, problem, problem statement, background, issue,"
     " motivation"
-)
-_AFTER = _headings(
+).split(", ")
+_AFTER = (
     "consequences, positive consequences, negative consequences, implications, trade-offs,"
     " tradeoffs, rationale, argument, why"
-)
+).split(", ")
 
 
 class Decision(NamedTuple):
-    """One file read."""
-
     title: str
     body: str
     status: str  # a word in lower case, "accepted" where the file names none
@@ -76,8 +71,6 @@ class Decision(NamedTuple):
 
 
 class Item(NamedTuple):
-    """The outcome for one file."""
-
     path: str
     status: str
     id: str = ""
@@ -101,7 +94,7 @@ def parse(text: str) -> Decision | None:
         for name, body in sections
         if name.lower() in names and body
     ]
-    if not title or not parts or _DECISION.isdisjoint(by_name):
+    if not title or not parts or by_name.keys().isdisjoint(_DECISION):
         return None
     body = "\n\n".join(parts)
     if len(body) > _BODY:
@@ -307,20 +300,20 @@ def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]
     if not store.repo.head():
         return {}
     mark = os.urandom(8).hex()
-    out, whole = store.repo.git.limited(
+    out, complete = store.repo.git.limited(
         None,
         *("log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z"),
         *("--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--"),
         *(f":(top,literal){place}" for place in places),
     )
-    if not whole and store.repo.git.promised:
+    if not complete and store.repo.git.promised:
         store.warn(
             "warning: which commits wrote some decisions is not known (partial clone): they are"
             " noted at HEAD"
         )
     found: dict[str, tuple[str, str]] = {}
-    whole_names = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
-    for part in whole_names.split(mark)[1:]:
+    whole = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
+    for part in whole.split(mark)[1:]:
         about, *names = part.split("\0")
         commit, _, when = about.partition(" ")
         for name in names:

@@ -63,8 +63,6 @@ class Memory:
 
 
 class Finding(NamedTuple):
-    """What a person may want to do something about."""
-
     kind: str
     # The older first; of VERSIONS the one; of SHARE (the team's old one, the private one that
     # replaces it); of CITES (the one that cites, the superseded one, the one in its place).
@@ -72,7 +70,7 @@ class Finding(NamedTuple):
     keep: str = ""  # which would stay, "" where only a person can say
     why: str = ""
     near: float = 1.0
-    row: int = 0
+    row: int = 0  # of a pair: the later one
     slot: relation.Slot | None = None
     heads: tuple[str, ...] = ()  # of VERSIONS: the versions that stand beside each other
 
@@ -161,26 +159,25 @@ def _joined(same: dict[str, set[str]], one: str, other: str) -> bool:
 
 def _without_comparing(cache: Cache) -> Iterator[Finding]:
     edited = (
-        "SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1"
-        " ORDER BY 2"
+        "SELECT id FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER BY max(row)"
     )
-    for id, row in cache.db.execute(edited).fetchall():
+    for (id,) in cache.db.execute(edited).fetchall():
         heads = tuple(memories.load(cache, id).memory.heads)
-        yield Finding(VERSIONS, (id,), id, EDITED, row=row, heads=heads)
+        yield Finding(VERSIONS, (id,), id, EDITED, heads=heads)
     found = cache.db.execute(_SUCCESSORS, (REPLACED,)).fetchall()
-    successors = {id: (by, team) for id, by, team, count in found if count == 1}
-    for id, row in cache.db.execute(_REPLACED_PRIVATELY).fetchall():
+    successors = {id: (by, team) for id, by, team in found}
+    for (id,) in cache.db.execute(_REPLACED_PRIVATELY).fetchall():
         by, team = successors.get(id, ("", TEAM))
         if not team:
-            yield Finding(SHARE, (id, by), by, YOURS, row=row)
-    for id, (by, _) in successors.items():
-        for name, row in _citing(cache, id):
+            yield Finding(SHARE, (id, by), by, YOURS)
+    for id, by, _ in found:
+        for name in _citing(cache, id):
             if name not in (id, by):
-                yield Finding(CITES, (name, id, by), by, REPLACED_NAME, row=row)
+                yield Finding(CITES, (name, id, by), by, REPLACED_NAME)
 
 
-# Of the newest superseded memories: an active one at the end of the chain of those that took their
-# place, whether that is the team's, and how many there are.
+# Of the newest superseded memories: the active one at the end of the chain of those that took their
+# place, where it is the only one, and whether that is the team's.
 _SUCCESSORS = f"""
     WITH RECURSIVE old(id, row) AS (
         SELECT id, max(row) FROM memory WHERE status = {SUPERSEDED}
@@ -191,20 +188,21 @@ _SUCCESSORS = f"""
         JOIN memory m ON m.id = a.id AND m.status = {SUPERSEDED} JOIN line l ON l.n = m.line
         JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
     )
-    SELECT a.start, max(a.id), max(m.scope & {TEAM}), count(DISTINCT a.id) FROM chain a
-    JOIN memory m ON m.id = a.id AND m.status = 0 GROUP BY a.start ORDER BY a.row DESC
+    SELECT a.start, max(a.id), max(m.scope & {TEAM}) FROM chain a
+    JOIN memory m ON m.id = a.id AND m.status = 0
+    GROUP BY a.start HAVING count(DISTINCT a.id) = 1 ORDER BY a.row DESC
 """
 # The team's memories that only a private one has replaced: in force for everybody else.
 _REPLACED_PRIVATELY = f"""
-    SELECT m.id, m.row FROM memory m JOIN line l ON l.n = m.line
+    SELECT m.id FROM memory m JOIN line l ON l.n = m.line
     JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
     WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0
     GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC
 """
 
 
-def _citing(cache: Cache, id: str) -> Iterator[tuple[str, int]]:
-    """(id, row) of memories whose body names this one."""
+def _citing(cache: Cache, id: str) -> Iterator[str]:
+    """Ids of memories whose body names this one."""
     if len(id) < id_mentions.LEAST or not id.isalnum() or not id.isascii():
         return
     sql = (
@@ -215,7 +213,7 @@ def _citing(cache: Cache, id: str) -> Iterator[tuple[str, int]]:
     for (row,) in cache.db.execute(sql, (prefix,)).fetchall():
         data = memory_rows.load(cache, [row])[0][0]
         if id_mentions.named(record.clean(data["body"]), [id]):
-            yield str(data["id"]), row
+            yield str(data["id"])
 
 
 # Judging

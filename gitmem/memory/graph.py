@@ -1,4 +1,5 @@
-"""The graph of memories, made when somebody asks: edges, ranks, communities.
+"""The graph of memories, made when somebody asks: edges, ranks, communities, and the neighbours of
+one memory, as JSON and as DOT.
 
 | kind | between | weight |
 |---|---|---|
@@ -22,14 +23,16 @@ from __future__ import annotations
 import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
-from ..core import id_mentions, record, text
-from ..core.errors import MemError
+from ..core import id_mentions, record, sanitize, text
+from ..core.errors import MemError, UsageError
 from ..engine import document, memory_rows
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE
+from ..store import Store
+from . import memories
 
 Edges = dict[tuple[int, int, str], float]  # of rows, the lower first; the new one of `supersedes`
 
@@ -56,46 +59,41 @@ SKETCH = 8  # smallest hashes that stand for a text
 NEAR_FROM = 0.65
 NEAR = 5
 CLOSE = 30 * 60  # seconds; commits of one piece of work are closer
+CENTRAL = 5  # memories shown of a community
+COMMUNITIES = 10
+NEIGHBOURS = 20
+NODES = 100
+_LONG = 60  # characters of a title in a drawing
 TYPED = 3  # more memories of one author and second were imported, and say nothing about time
 
 
-class Node(NamedTuple):
+class Node:
     """One row of the cache, as edges need it."""
 
-    row: int
-    id: str
-    title: str
-    type: str
-    active: bool
-    at: str
-    author: str
-    session: str
-    paths: frozenset[str]
-    text: str
+    def __init__(self, row: int, at: str, author: str, data: dict[str, Any], status: int) -> None:
+        self.row = row
+        self.id = str(data["id"])
+        self.title = record.clean(record.title_of(data))
+        self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
+        self.active = status == ACTIVE
+        self.at = at
+        self.author = author
+        self.session = (memory_rows.word(data.get("session")) or "").strip()
+        self.paths = frozenset(document.paths_of(data))
+        self.text = document.vector_text(data)
 
 
 def nodes(cache: Cache) -> list[Node]:
     """The newest MOST memories that are not forgotten, the oldest first."""
     newest = cache.db.execute(
-        "SELECT row, id, at, author FROM memory WHERE status < 2 AND nth = 0"
+        "SELECT row, at, author FROM memory WHERE status < 2 AND nth = 0"
         " ORDER BY at DESC, row DESC LIMIT ?",
         (MOST,),
     ).fetchall()[::-1]
     loaded = memory_rows.load(cache, [row for row, *_ in newest])
     return [
-        Node(
-            row,
-            id,
-            record.clean(record.title_of(data)),
-            memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
-            status == ACTIVE,
-            at,
-            author,
-            (memory_rows.word(data.get("session")) or "").strip(),
-            frozenset(document.paths_of(data)),
-            document.vector_text(data),
-        )
-        for (row, id, at, author), (data, _, status) in zip(newest, loaded, strict=True)
+        Node(row, at, author, data, status)
+        for (row, at, author), (data, _, status) in zip(newest, loaded, strict=True)
     ]
 
 
@@ -106,15 +104,13 @@ def edges(cache: Cache, found: list[Node]) -> Edges:
     """All edges among these nodes, which stand in the order of time."""
     active = [n for n in found if n.active]
     words = {n.row: text.terms(n.text) for n in active}
+    sessions = _crowds(active, lambda n: [n.session] if n.session else [])
     files = {
-        _edge(a, b, "file"): len(a.paths & b.paths) / len(a.paths | b.paths)
+        _edge(a, b, "file"): jaccard(a.paths, b.paths)
         for a, b in _crowds(active, lambda n: n.paths)
     }
     return {
-        **{
-            _edge(a, b, "session"): 1.0
-            for a, b in _crowds(active, lambda n: [n.session] if n.session else [])
-        },
+        **{_edge(a, b, "session"): 1.0 for a, b in sessions},
         **{pair: share for pair, share in files.items() if share >= FILES_FROM},
         **_supersedes(cache, {n.row for n in found}),
         **_mentions(active, words),
@@ -176,12 +172,11 @@ def runs(words: list[str]) -> frozenset[int]:
     return frozenset([crc32(run) * 0x9E3779B1 & 0xFFFFFFFF for run in said])
 
 
-def jaccard(a: frozenset[int], b: frozenset[int]) -> float:
+def jaccard(a: frozenset[Any], b: frozenset[Any]) -> float:
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def _similar(active: list[Node], words: dict[int, list[str]]) -> Edges:
-    """Texts with an entry of their sketches in common are compared."""
     of = {row: runs(said) for row, said in words.items()}
     pairs = set(_crowds(active, lambda n: sorted(of[n.row])[:SKETCH]))
     shares = {_edge(a, b, "similar"): jaccard(of[a.row], of[b.row]) for a, b in pairs}
@@ -203,27 +198,21 @@ def _near(cache: Cache, active: list[Node]) -> Edges:
 
 
 def _time(active: list[Node]) -> Edges:
-    """An author's memories that follow each other."""
     typed = Counter((n.author, n.at) for n in active)
     last: dict[str, tuple[float, Node]] = {}
     out: Edges = {}
     for node in active:
-        at = _seconds(node.at)
-        if at is None or typed[node.author, node.at] > TYPED:
+        if not node.at or typed[node.author, node.at] > TYPED:
             continue
+        try:
+            at = datetime.datetime.fromisoformat(node.at).timestamp()
+        except (ValueError, OverflowError):
+            continue  # the 31st of February
         before, other = last.get(node.author, (at - CLOSE, node))
         if at - before < CLOSE:
             out[_edge(node, other, "time")] = 1 - (at - before) / CLOSE
         last[node.author] = at, node
     return out
-
-
-def _seconds(at: str) -> float | None:
-    """Seconds since 1970; None for a time that another tool wrote otherwise."""
-    try:
-        return datetime.datetime.fromisoformat(at).timestamp() if at.endswith("Z") else None
-    except (ValueError, OverflowError):
-        return None
 
 
 # Ranks and communities
@@ -245,7 +234,7 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
         ) from e
     linked = {row for a, b, _ in links for row in (a, b)}
     directed, both = networkx.DiGraph(), networkx.Graph()
-    rows = [node.row for node in sorted(found) if node.active or node.row in linked]
+    rows = sorted(node.row for node in found if node.active or node.row in linked)
     directed.add_nodes_from(rows)
     both.add_nodes_from(rows)
     for (a, b, kind), weight in sorted(links.items()):
@@ -267,3 +256,130 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
 def _add(graph: Any, a: int, b: int, strength: float) -> None:
     before = graph[a][b]["weight"] if graph.has_edge(a, b) else 0.0
     graph.add_edge(a, b, weight=before + strength)
+
+
+# For readers
+
+
+def kinds_of(names: list[str]) -> list[str]:
+    """The kinds of edges that were asked for, all where none is named. Raises UsageError."""
+    for name in names:
+        if name not in STRENGTH:
+            raise UsageError(f"no kind of edge '{name[:40]}'", hint=f"one of {', '.join(STRENGTH)}")
+    return names or list(STRENGTH)
+
+
+def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> dict[str, Any]:
+    """Communities, the largest first; if `drawn`, the first memories by rank and their edges."""
+    nodes, links = _made(store)
+    rank, centre = ranks(nodes, links)
+    by_row = {n.row: n for n in nodes}
+    counts = Counter(kind for _, _, kind in links)
+    order = sorted(rank, key=lambda row: (-rank[row], row))
+
+    def shown(row: int) -> dict[str, Any]:
+        community = record.clean(by_row[centre[row]].id)
+        return {**_shown(by_row[row]), "rank": round(rank[row], 3), "community": community}
+
+    out: dict[str, Any] = {
+        "memories": len({n.id for n in nodes if n.active}),
+        "edges": {kind: counts[kind] for kind in kinds},
+    }
+    if drawn:
+        rows = order[: limit or NODES]
+        out["nodes"] = [shown(row) for row in rows]
+        out["links"] = _links([by_row[row] for row in rows], links, kinds)
+        return out
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in order:
+        groups[centre[row]].append(row)
+    several = sorted((g for g in groups.values() if len(g) > 1), key=lambda g: (-len(g), g[0]))
+    out["communities"] = [
+        {
+            "size": len(group),
+            "paths": _common_paths([by_row[row] for row in group]),
+            "central": [shown(row) for row in group[:CENTRAL]],
+        }
+        for group in several[: limit or COMMUNITIES]
+    ]
+    out["single"] = len(groups) - len(several)
+    return out
+
+
+def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> dict[str, Any]:
+    """One memory, its neighbours with kinds and weights, strongest first, and all their links."""
+    id, _ = store.with_cache(lambda cache: memories.full_id(cache, prefix))
+    nodes, links = _made(store)
+    by_row = {n.row: n for n in nodes}
+    own = [n for n in nodes if n.id == id]
+    near: dict[int, dict[str, float]] = defaultdict(dict)
+    for (a, b, kind), weight in links.items():
+        if kind in kinds and id in (by_row[a].id, by_row[b].id):
+            newer = by_row[a].id == id
+            name = "superseded by" if kind == "supersedes" and not newer else kind
+            near[b if newer else a][name] = round(weight, 3)
+
+    def strength(row: int) -> float:
+        return sum(STRENGTH.get(kind, 1.0) * weight for kind, weight in near[row].items())
+
+    order = sorted(near, key=lambda row: (-strength(row), row))[: limit or NEIGHBOURS]
+    neighbours = [
+        {**_shown(by_row[row]), "kinds": dict(sorted(near[row].items(), key=lambda item: -item[1]))}
+        for row in order
+    ]
+    return {
+        **(_shown(own[0]) if own else {"id": id}),
+        "neighbours": neighbours,
+        "more": len(near) - len(order),
+        "links": _links([*own[:1], *(by_row[row] for row in order)], links, kinds),
+    }
+
+
+def _made(store: Store) -> tuple[list[Node], Edges]:
+    def read(cache: Cache) -> tuple[list[Node], Edges]:
+        found = nodes(cache)
+        return found, edges(cache, found)
+
+    return store.with_cache(read)[0]
+
+
+def _common_paths(nodes: list[Node]) -> list[str]:
+    counts = Counter(path for n in nodes for path in n.paths)
+    named = [(-count, path) for path, count in counts.items() if count > 1]
+    return [record.clean(path) for _, path in sorted(named)[:3]]
+
+
+def _shown(node: Node) -> dict[str, Any]:
+    out = {"id": record.clean(node.id), "title": node.title, "type": node.type}
+    return out if node.active else {**out, "status": "superseded"}
+
+
+def _links(nodes: list[Node], links: Edges, kinds: list[str]) -> list[dict[str, Any]]:
+    ids = {n.row: record.clean(n.id) for n in nodes}
+    return [
+        {"a": ids[a], "b": ids[b], "kind": kind, "weight": round(weight, 3)}
+        for (a, b, kind), weight in sorted(links.items())
+        if a in ids and b in ids and kind in kinds
+    ]
+
+
+def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:
+    """The lines of a drawing for Graphviz; `supersedes` has an arrow."""
+    out = ["digraph memories {", "  node [shape=box, style=rounded];", "  edge [dir=none];"]
+    for node in nodes:
+        title = " ".join(sanitize.shown(node["title"]).split())
+        if len(title) > _LONG:
+            title = title[: _LONG - 1] + "…"
+        id, label, tip = quoted(node["id"]), quoted(title), quoted(node["type"])
+        out.append(f"  {id} [label={label}, tooltip={tip}];")
+    for link in links:
+        a, b, label = quoted(link["a"]), quoted(link["b"]), quoted(link["kind"])
+        weight = max(1, round(10 * link["weight"]))
+        style = ", dir=forward, style=bold" if link["kind"] == "supersedes" else ""
+        out.append(f"  {a} -> {b} [label={label}, weight={weight}{style}];")
+    return [*out, "}"]
+
+
+def quoted(text: str) -> str:
+    """A string of DOT: a backslash would begin an escape, a quotation mark would end it."""
+    return '"' + sanitize.shown(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -7,6 +7,7 @@ first, and ties are broken by id, so the same state prints the same list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_history, records_at
@@ -103,7 +104,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
             first["superseded_by"] = found.memory.superseded_by
         return first
 
-    history = [
+    history: list[dict[str, Any]] = [
         {
             "version": r.version,
             "op": r.op,
@@ -114,19 +115,11 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
         }
         for r in records
     ]
-    after = {r.version: r.after for r in records}
-    history.sort(key=lambda h: (_depth(str(h["version"]), after), str(h["at"]), h["version"]))
-    return store.with_cache(read)[0], history
-
-
-def _depth(version: str, after: dict[str, list[str]]) -> int:
-    """How many versions lie before one: the order that needs no clock."""
-    depth, level, seen = 0, {version}, {version}
-    while level:
-        level = {v for here in level for v in after.get(here, ()) if v in after} - seen
-        seen |= level
-        depth += bool(level)
-    return depth
+    history.sort(key=lambda h: (str(h["at"]), h["version"]))
+    by_version = {h["version"]: h for h in history}
+    before = {v: [seen for seen in h["after"] if seen in by_version] for v, h in by_version.items()}
+    order = TopologicalSorter(before).static_order()  # needs no clock
+    return store.with_cache(read)[0], [by_version[version] for version in order]
 
 
 def log(
@@ -185,9 +178,6 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
     only, args = ("status = 0", []) if wanted.empty else wanted.sql()
     active = only if wanted.empty else f"row IN ({only})"
 
-    def number(sql: str) -> int:
-        return int(db.execute(f"SELECT count({sql} AND {active}", args).fetchone()[0])
-
     def table(columns: str, rest: str) -> dict[str, int]:
         return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
 
@@ -199,13 +189,14 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
     several = f"SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1"
     (vectors,) = db.execute("SELECT count(*) FROM vector").fetchone()
     distinct = "count(DISTINCT id) FROM memory WHERE 1"
+    scopes = table(f"scope & 1, {distinct}", "GROUP BY 1")
     return {
         "memories": status.get(ACTIVE, 0),
         "superseded": status.get(SUPERSEDED, 0),
         "forgotten": status.get(FORGOTTEN, 0),
         "concurrent": len(db.execute(several, args).fetchall()),
-        "team": number("DISTINCT id) FROM memory WHERE scope & 1 > 0"),
-        "private": number("DISTINCT id) FROM memory WHERE scope = 2"),
+        "team": scopes.get("1", 0),
+        "private": scopes.get("0", 0),
         "types": table(f"type, {distinct}", "GROUP BY type ORDER BY 2 DESC, 1"),
         "authors": table(f"author, {distinct}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
         "tags": table(

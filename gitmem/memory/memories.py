@@ -14,6 +14,7 @@ from ..anchors import anchor_state, patch_id, reinstate
 from ..core import fold, record, record_content
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..core.record_fields import CONTENT, FIELDS
+from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..engine.document import scope_name, versions_shown
 from ..notes.notetree import is_hex
@@ -32,8 +33,6 @@ SHORTEST = 4  # characters of an id prefix
 
 
 class Found:
-    """A memory with its scope."""
-
     def __init__(self, memory: fold.Memory, scope: str) -> None:
         self.memory = memory
         self.scope = scope
@@ -60,7 +59,7 @@ def full_id(cache: Cache, prefix: str) -> str:
     if cache.db.execute("SELECT 1 FROM memory WHERE id = ?", (prefix,)).fetchone():
         return prefix
     prefix = prefix.strip().lower()
-    if len(prefix) < SHORTEST or not is_hex(prefix):
+    if not is_prefix(prefix):
         raise MemError(
             f"'{prefix[:40]}' is no memory id",
             hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
@@ -70,11 +69,18 @@ def full_id(cache: Cache, prefix: str) -> str:
     if not ids:
         raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
     if len(ids) > 1:
-        raise Ambiguous(
-            f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}",
-            hint="type more digits",
-        )
+        raise ambiguous(prefix, ids)
     return str(ids[0])
+
+
+def is_prefix(text: str) -> bool:
+    """Whether a text in lower case may be the beginning of an id."""
+    return len(text) >= SHORTEST and is_hex(text)
+
+
+def ambiguous(prefix: str, ids: Iterable[str]) -> Ambiguous:
+    named = ", ".join(id[: len(prefix) + 4] for id in sorted(ids)[:5])
+    return Ambiguous(f"'{prefix}' is ambiguous: {named}", hint="type more digits")
 
 
 def find(store: Store, prefix: str) -> Found:
@@ -136,7 +142,6 @@ def edit(
     same: bool = False,
 ) -> Found:
     """A new version with `changes` to the content; an empty value clears a field."""
-    changes = _admitted(store, changes, allow_secret)
     found = find(store, prefix)
     _append(store, found.scope, [_edited(store, found, changes, allow_secret, same)], "edit")
     done = find(store, found.memory.id)
@@ -152,8 +157,7 @@ def edit_many(
     made: dict[str, list[dict[str, Any]]] = {}
     for found, fields in changes:
         try:
-            fields = _admitted(store, fields, allow_secret)
-            data = _edited(store, found, fields, allow_secret, False)
+            data = _edited(store, found, fields, allow_secret)
             made.setdefault(found.scope, []).append(data)
             answers.append(None)
         except MemError as e:
@@ -164,8 +168,10 @@ def edit_many(
 
 
 def _edited(
-    store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool
+    store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool = False
 ) -> dict[str, Any]:
+    """The record of a new version; `same`: also of one that says what the old one says."""
+    changes = _admitted(store, changes, allow_secret)
     if not found.counts:
         raise MemError(
             f"memory '{found.short}' is {found.memory.status}",
@@ -174,7 +180,7 @@ def _edited(
     old = found.record.data
     merged = record_content.sound({k: old[k] for k in CONTENT if k in old and k != "supersedes"})
     merged.update({k: v for k, v in changes.items() if k != "author"})
-    fields = _checked(store, changes, merged, allow_secret)
+    fields = write_gate.checked(store, changes, merged, allow_secret)
     if not same and all(fields.get(k) == old.get(k) for k in CONTENT if k != "supersedes"):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
@@ -185,16 +191,6 @@ def _edited(
     return record.edit(
         found.memory.id, {**fields, "author": store.settings.author}, found.seen, **carried
     )
-
-
-def _checked(
-    store: Store, given: dict[str, Any], merged: dict[str, Any], allow_secret: bool
-) -> dict[str, Any]:
-    """The fields to store: `merged` has those that were given, and those of an older text."""
-    record_content.refuse_no_text(given)
-    fields = record_content.checked(merged, store.settings.number("maxBody"))
-    write_gate.stored(store, given, fields, allow_secret)
-    return fields
 
 
 def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
@@ -254,7 +250,7 @@ def supersede(
             lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head)
         )[0]
     given = {k: v for k, v in fields.items() if v}
-    checked = _checked(store, fields, {**inherited, **given}, allow_secret)
+    checked = write_gate.checked(store, fields, {**inherited, **given}, allow_secret)
     _note_paths(store, head, checked)
     data = record.create(
         checked,
@@ -274,12 +270,10 @@ def replace(
     store: Store, stay: Found, gone: Found, changes: dict[str, Any], *, allow_secret: bool = False
 ) -> None:
     """Lets one memory take the place of another in its scope, under its own id, in one line."""
-    changes = _admitted(store, changes, allow_secret)
-    data = _edited(store, stay, changes, allow_secret, True)
+    data = _edited(store, stay, changes, allow_secret, same=True)
     data["after"] = sorted({*data["after"], *gone.seen})
-    before = stay.record.data.get("supersedes")
-    known = [id for id in before if isinstance(id, str)] if isinstance(before, list) else []
-    data["supersedes"] = sorted({*known, gone.memory.id})
+    before = memory_rows.words(stay.record.data.get("supersedes"))
+    data["supersedes"] = sorted({*before, gone.memory.id})
     _append(store, stay.scope, [data], "merge")
 
 
@@ -315,17 +309,18 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
         write_gate.stored(store, {}, words, allow_secret)
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
-    items += store.with_cache(lambda cache: _moves_of(cache, {anchor for anchor, _ in items}))[0]
+    anchors = {anchor for anchor, _ in items} - {""}
+
+    def moves(cache: Cache) -> list[tuple[str, bytes]]:
+        """Where rewrites took these commits: a copy in the private notes says so to nobody else."""
+        ways = anchor_state.moves(cache, anchors)
+        steps = anchor_state.steps(cache, {commit for way in ways.values() for commit in way})
+        return [(new, record.dump(record.move(old, new))) for old, new in steps]
+
+    items += store.with_cache(moves)[0]
     items += [(_anchor(store, found.record.data), line) for line in store.lines([said])]
     store.append("team", items, "git mem: share 1 memory")
     return found
-
-
-def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
-    """Where rewrites took these commits: a copy in the private notes says so to nobody else."""
-    ways = anchor_state.moves(cache, anchors - {""})
-    steps = anchor_state.steps(cache, {commit for way in ways.values() for commit in way})
-    return [(new, record.dump(record.move(old, new))) for old, new in steps]
 
 
 def _anchor(store: Store, data: dict[str, Any]) -> str:
@@ -335,7 +330,6 @@ def _anchor(store: Store, data: dict[str, Any]) -> str:
 
 
 def _append(store: Store, scope: str, made: list[dict[str, Any]], verb: str) -> None:
-    """Appends records to the notes of a scope, in one commit."""
     lines = store.lines(made)
     items = [(_anchor(store, data), line) for data, line in zip(made, lines, strict=True)]
     count = "1 memory" if len(items) == 1 else f"{len(items)} memories"

@@ -45,26 +45,24 @@ def _split(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]], wrong: list[
     """Turns "FILE:10-20" (a compiler's "FILE:10:4", too) into a path and its lines, where no file
     has that very name; adds what is wrong with each.
     """
-    # Each name that a text may mean, the whole text first.
-    names = {
-        i: [":".join(p["path"].rsplit(":", 2)[:n]) for n in (3, 2, 1)]
+    texts = {
+        i: p["path"]
         for i, (_, p) in enumerate(paths)
         if ":" in p["path"] and not p.get("blob") and not p.get("lines")
     }
-    asked = [(i, name) for i, several in names.items() for name in dict.fromkeys(several)]
+    asked = [(i, name) for i, text in texts.items() for name in (text, text.rpartition(":")[0])]
     found = _there(repo, [(paths[i][0], name) for i, name in asked])
     there = {one for one, is_there in zip(asked, found, strict=True) if is_there}
-    for i in names:
+    for i, text in texts.items():
         entry = paths[i][1]
-        text = entry["path"]
         if (i, text) in there:
             continue
         name, lines = lineanchor.split(text)
         before, first = lineanchor.split(name)
         if lines and first and (i, name) not in there:
-            entry["path"], entry["lines"] = before, first  # the second number is a column
+            entry.update(path=before, lines=first)  # the second number is a column
         elif lines:
-            entry["path"], entry["lines"] = name, lines
+            entry.update(path=name, lines=lines)
         else:
             name, _, last = text.rpartition(":")
             wrong[i] = _range(name, last)

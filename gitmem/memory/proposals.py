@@ -45,8 +45,6 @@ _MADE = {"captured", "from-prompt", "from-answer", "from-commit", "from-tool"}
 
 
 class Proposal(Item):
-    """One proposal and what became of it."""
-
     def __init__(self, data: dict[str, Any], found: dict[str, Found] | None = None) -> None:
         super().__init__(data)
         self.kind = str(data["kind"])
@@ -207,10 +205,6 @@ def look(
 # Showing
 
 
-def title(found: Found) -> str:
-    return record.clean(record.title_of(found.record.data))
-
-
 def both(versions: list[record.Record]) -> dict[str, Any]:
     """Tags and paths of the first version, then what the others add."""
     tags: dict[str, None] = {}
@@ -225,7 +219,6 @@ def both(versions: list[record.Record]) -> dict[str, Any]:
 
 
 def public(p: Proposal) -> dict[str, Any]:
-    """A proposal as `git mem review --json` prints it."""
     return {
         "id": p.id,
         "state": p.state,

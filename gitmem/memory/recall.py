@@ -23,12 +23,25 @@ from ..signing import trust
 from ..store import Store
 from . import view
 
+_NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
+_AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
+
 
 class Searcher(Search):
-    """A search that asks git where memories stand; `hot`: that reads what the worker has found."""
+    """A search that asks git where memories stand.
+
+    `hot`: reads what the worker has found instead. `vectors`: the model that the user chose, which
+    ranks if every memory has a vector of it. `without`: why the answer is less than it could be.
+    """
 
     def __init__(
-        self, store: Store, cache: Cache, *, all_branches: bool = False, hot: bool = False
+        self,
+        store: Store,
+        cache: Cache,
+        *,
+        all_branches: bool = False,
+        hot: bool = False,
+        vectors: LlamaVectors | None = None,
     ) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
@@ -39,6 +52,10 @@ class Searcher(Search):
         self.ages: dict[int, list[path_state.PathState]] = {}
         self.aged = self._aged
         self.encoder = store.settings.flag("encoder")
+        reasons = [past.reason if past else "", store.reduced, unread.remark(cache)]
+        self.without = [reason for reason in reasons if reason]
+        if vectors is not None:
+            self._choose(vectors)
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.AnchorState]:
         """States of all anchors seen so far, these among them."""
@@ -57,47 +74,31 @@ class Searcher(Search):
         )
         return {row: path_state_store.worst(self.ages[row]) for row in rows}
 
-
-_NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
-_AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
-
-
-def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[str]) -> None:
-    """Lets the chosen model's vectors rank if every memory has one; else `failed` says why not."""
-    if vectors is None:
-        return
-    try:
-        space = vectors.space
-        if model_vectors.missing(searcher.cache, space) <= _AT_ONCE:
-            model_vectors.fill(searcher.cache, vectors)
-        left = model_vectors.missing(searcher.cache, space)
-        if left:
-            failed.append(
-                f"{left} memories have no vector of the chosen model yet: `git mem index --all`"
-                " makes them"
-            )
-            return
-    except NoVectors as e:
-        failed.append(e.message)
-        return
-
-    def ask(query: str) -> tuple[str, bytes] | None:
+    def _choose(self, vectors: LlamaVectors) -> None:
+        """Lets the chosen model rank, until it fails."""
         try:
-            return None if failed else (space, vectors.question(query))
+            space = vectors.space
+            if model_vectors.missing(self.cache, space) <= _AT_ONCE:
+                model_vectors.fill(self.cache, vectors)
+            if left := model_vectors.missing(self.cache, space):
+                self.without.append(
+                    f"{left} memories have no vector of the chosen model yet: `git mem index"
+                    " --all` makes them"
+                )
+                return
         except NoVectors as e:
-            failed.append(e.message)
-            return None
+            self.without.append(e.message)
+            return
 
-    searcher.chosen = ask
+        def ask(query: str) -> tuple[str, bytes] | None:
+            try:
+                return space, vectors.question(query)
+            except NoVectors as e:
+                self.without.append(e.message)
+                self.chosen = None
+                return None
 
-
-def _prepared(searcher: Searcher, vectors: LlamaVectors | None) -> list[str]:
-    """Readies the search for a chosen model; returns why the answer is less than it could be."""
-    cache = searcher.cache
-    reasons = [cache.reason if isinstance(cache, Snapshot) else "", searcher.store.reduced]
-    without = [reason for reason in [*reasons, unread.remark(cache)] if reason]
-    _with_model(searcher, vectors, without)
-    return without
+        self.chosen = ask
 
 
 def recall(
@@ -120,8 +121,8 @@ def recall(
 
     def read(cache: Cache) -> dict[str, Any]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
-            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot)
-            return _answer(searcher, query, chosen, limit, hot, vectors)
+            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
+            return _answer(searcher, query, chosen, limit, hot)
 
     answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
     if not fresh:
@@ -133,16 +134,10 @@ def recall(
 
 
 def _answer(
-    searcher: Searcher,
-    query: str,
-    chosen: Filter,
-    limit: int,
-    hot: bool,
-    vectors: LlamaVectors | None,
+    searcher: Searcher, query: str, chosen: Filter, limit: int, hot: bool
 ) -> dict[str, Any]:
-    store, cache = searcher.store, searcher.cache
+    store, cache, without = searcher.store, searcher.cache, searcher.without
     past = isinstance(cache, Snapshot)
-    without = _prepared(searcher, vectors)
     if hot:
         if not past and not store.trust.catch_up(cache, trust.AT_ONCE):
             without.insert(0, "signatures wait to be checked")
@@ -186,13 +181,10 @@ def batch(
 
     def read(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
         with view.seen(store, cache, wanted, at) as (seen, chosen):
-            searcher = Searcher(store, seen, all_branches=all_branches)
-            without = _prepared(searcher, vectors)
+            searcher = Searcher(store, seen, all_branches=all_branches, vectors=vectors)
             out = []
             for id, query in queries:
                 hits, _, _ = searcher.ask(query, chosen, limit)
-                if searcher.reduced and _NO_ENCODER not in without:
-                    without.append(_NO_ENCODER)
                 found = memory_rows.load(seen, [hit.row for hit in hits])
                 answers = [
                     {
@@ -204,7 +196,7 @@ def batch(
                     for hit, (data, _, _) in zip(hits, found, strict=True)
                 ]
                 out.append((id, answers))
-        for reason in without[:1]:
+        for reason in [*searcher.without, *[_NO_ENCODER] * searcher.reduced][:1]:
             store.warn(f"warning: {reason}")
         return out
 

@@ -153,7 +153,6 @@ def holds(rich: str, poor: str, near: float) -> bool:
 
 
 def _named(rich: str, poor: str) -> bool:
-    """Whether every name and piece of code in `poor` stands in `rich`, as a whole."""
     codes = (re.escape(code) for code in _CODE.findall(poor) if code.strip())
     return names(poor) <= names(rich) and all(
         re.search(rf"(?<!\w){code}(?!\w)", rich) for code in codes
@@ -169,7 +168,6 @@ def _in_order(one: str, other: str) -> bool:
 
 
 def _apart(one: str, other: str) -> bool:
-    """Whether they differ in a word and its opposite."""
     a, b = set(_words(one)), set(_words(other))
     return any(pair & (a - b) and pair & (b - a) for pair in _APART)
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ..anchors import patch_id, records_at
-from ..core import fold, record, record_content, record_fields, redact
+from ..core import fold, record, record_fields, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
 from ..engine.cache import Cache
@@ -26,8 +26,6 @@ FIELDS = record_fields.DRAFT | {"commit", "created_at", "scope"}
 
 
 class Result(NamedTuple):
-    """What became of one draft."""
-
     status: str
     id: str = ""  # "" where it was refused
     reason: str = ""  # why it was refused, or what of a stored one was left out
@@ -38,8 +36,6 @@ class Result(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """A checked draft on its way into the notes."""
-
     place: int
     fields: dict[str, Any]
     anchor: str
@@ -47,7 +43,6 @@ class _Ready(NamedTuple):
     scope: str
     note: str  # what was left out of it
     digest: bytes
-    extra: dict[str, Any]  # patch-ids of the anchor, added last
 
 
 class Known:
@@ -134,9 +129,7 @@ def _check(
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
-    record_content.refuse_no_text(draft)
-    fields = record_content.checked(draft, store.settings.number("maxBody"))
-    write_gate.stored(store, draft, fields, allow_secret)
+    fields = write_gate.checked(store, draft, draft, allow_secret)
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
@@ -156,7 +149,7 @@ def _check(
     at = record.timestamp(created) if created else ""
     note = write_gate.LEFT_OUT if draft != given else ""
     digest = content_digest(fields.get("title", ""), fields["body"])
-    return _Ready(place, fields, anchor, at, scope, note, digest, {})
+    return _Ready(place, fields, anchor, at, scope, note, digest)
 
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
@@ -198,7 +191,7 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
     if len(anchors) <= patch_id.MANY:
         facts = {anchor: patch_id.of_commit(store.repo, anchor) for anchor in anchors}
         for r in ready:
-            r.extra.update(facts.get(r.anchor, {}))
+            r.fields.update(facts.get(r.anchor, {}))
     return ready
 
 
@@ -211,9 +204,7 @@ def branch_to_note(store: Store) -> str:
 def _append(
     store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool
 ) -> None:
-    made = [
-        record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready
-    ]
+    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor}) for r in ready]
     lines = store.lines(made) if sign else [record.dump(data) for data in made]
     items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
     for r, data, line in zip(ready, made, lines, strict=True):

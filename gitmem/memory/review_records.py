@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..core import record
-from ..core.errors import Ambiguous, MemError
+from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..engine.memory_rows import word, words
-from ..notes.notetree import is_hex
 from ..store import Store
-from .memories import SHORTEST
+from . import memories
 
 WAITING, ACCEPTED, MERGED, REJECTED = "waiting", "accepted", "merged", "rejected"
 # The word in the record of a rejected proposal: unlike a rejected suggestion it says nothing
@@ -57,7 +56,6 @@ class Item:
         return float(value) if 0 <= value <= 1 else None
 
     def words(self, name: str) -> list[str]:
-        """The texts in a field that is a list."""
         return words(self.data.get(name))
 
 
@@ -101,12 +99,9 @@ def stored(
 def find(items: Iterable[AnyItem], prefix: str) -> AnyItem | None:
     """The one item whose id starts with `prefix`, None for none. Raises Ambiguous for several."""
     low = prefix.strip().lower()
-    if len(low) < SHORTEST or not is_hex(low):
-        return None
-    found = sorted((i for i in items if i.id.startswith(low)), key=lambda item: item.id)
+    found = [item for item in items if item.id.startswith(low)] if memories.is_prefix(low) else []
     if len(found) > 1:
-        ids = ", ".join(item.id[: len(low) + 4] for item in found[:5])
-        raise Ambiguous(f"'{low}' is ambiguous: {ids}", hint="type more digits")
+        raise memories.ambiguous(low, [item.id for item in found])
     return found[0] if found else None
 
 

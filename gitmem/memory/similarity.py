@@ -7,7 +7,7 @@ order, the same small words that turn a meaning ("except", "only", "before"), th
 ">=", "$"), and rejects the same things.
 
 Promise: a text is called a repeat only where nothing it says would be lost; a doubtful text counts
-as new. A change is only ever proposed to a person. Pure, but for `Neighbours`.
+as new. A change is only ever proposed to a person. Pure, but for `neighbours`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ _NAME = re.compile(
 
 @lru_cache(4096)
 def terms(text: str) -> tuple[str, ...]:
-    """Content terms in their order, each once."""
     found = dict.fromkeys(words_of.terms(_NAME.sub("theletter", text)))
     return tuple([t for t in found if t not in _SAID])
 
@@ -138,7 +137,6 @@ def signs(text: str) -> tuple[str, ...]:
 
 
 def opposed(new: str, old: str) -> bool:
-    """Whether one text rejects a term that the other supports."""
     no, was_no = rejected(new), rejected(old)
     return bool(no & (set(terms(old)) - was_no) or was_no & (set(terms(new)) - no))
 
@@ -165,33 +163,24 @@ def changes(new: str, old: str, near: float) -> bool:
     return SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
 
 
-class Neighbours:
-    """Memories of one cache near a text."""
-
-    def __init__(self, cache: Cache, table: StaticTable) -> None:
-        self._cache = cache
-        self._table = table
-        self._codes: bytes | None = None
-
-    def of(self, texts: Sequence[str]) -> list[list[tuple[float, dict[str, Any]]]]:
-        """For each text [(cosine, record)] of the nearest visible memories, the nearest first."""
-        return [self._near(vector) for vector in self._table.embed(texts)]
-
-    def _near(self, vector: bytes) -> list[tuple[float, dict[str, Any]]]:
-        if not any(vector):
-            return []
-        if self._codes is None:
-            self._codes = self._cache.codes()
-        code = sign_code(vector)
-        total = int(self._cache.meta("rows", "0"))
-        count = 4 * _NEIGHBOURS + int(self._cache.meta("dead", "0"))
-        near = hamming.nearest(self._codes[: total * len(code)], code, count)
-        vectors = self._cache.vectors([row for _, row in near])
-        known = [row for _, row in near if any(vectors.get(row, b""))]
-        scored = hamming.rescore(vectors, vector, known)
+def neighbours(
+    cache: Cache, table: StaticTable, texts: Sequence[str]
+) -> list[list[tuple[float, dict[str, Any]]]]:
+    """For each text [(cosine, record)] of the nearest visible memories, the nearest first."""
+    codes = cache.codes()
+    total, dead = int(cache.meta("rows", "0")), int(cache.meta("dead", "0"))
+    out: list[list[tuple[float, dict[str, Any]]]] = []
+    for vector in table.embed(texts):
+        near: list[tuple[int, int]] = []
+        if any(vector):
+            code = sign_code(vector)
+            near = hamming.nearest(codes[: total * len(code)], code, 4 * _NEIGHBOURS + dead)
+        vectors = cache.vectors([row for _, row in near])
+        scored = hamming.rescore(vectors, vector, list(vectors))
         best = [(c, row) for c, row in scored if c >= RELATED][:_NEIGHBOURS]
-        loaded = memory_rows.load(self._cache, [row for _, row in best])
-        return [(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)]
+        loaded = memory_rows.load(cache, [row for _, row in best])
+        out.append([(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)])
+    return out
 
 
 def near(table: StaticTable, one: str, other: str) -> float:

@@ -78,7 +78,7 @@ def looked_at(text: str) -> str:
 
 def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
     """Drafts of an exported page; text between memories is ignored, a broken block is named."""
-    for number, part in enumerate(re.split(r"(?m)^<!-- git-mem ", text)[1:], 1):
+    for number, part in enumerate(re.split(f"(?m)^{_BEGIN}", text)[1:], 1):
         meta, arrow, rest = part.partition(" -->\n")
         body, end, _ = rest.partition("\n" + _END)
         try:

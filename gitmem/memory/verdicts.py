@@ -78,7 +78,6 @@ def _decide(store: Store, proposal: Proposal, said: str, memory: str) -> Proposa
 
 
 def _chosen(proposal: Proposal, keep: str, text: str) -> str:
-    """The id of the memory that stays."""
     one, other = proposal.ids
     if keep:
         ids = [i for i in proposal.ids if i.startswith(keep.strip().lower())]
@@ -124,7 +123,6 @@ def _unite(
     team: bool,
     allow_secret: bool,
 ) -> None:
-    """One memory stays, the other one is superseded by it."""
     stay, gone = proposal.found[id], proposal.found[other]
     if stay.scope == "team" and gone.scope != "team":
         if changes:

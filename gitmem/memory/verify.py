@@ -65,7 +65,6 @@ _SHOWN = (
 
 
 def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, int]]:
-    """(number, text, scope bits) of each line to judge."""
     if everything:
         sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l WHERE {0} ORDER BY l.n DESC"
         condition = "l.memory = CAST(?1 AS BLOB)" if ids else "1"
@@ -86,19 +85,12 @@ def _of_others(store: Store) -> list[dict[str, Any]]:
     nothing = dict.fromkeys(("id", "op", "at", "author", "signer", "key", "author_matches"))
     for scope, notes in store.sources:
         lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
-        for version, _, field, rule in trust.secrets(sorted(lines)):
-            item = {
-                **nothing,
-                "version": version,
-                "scope": scope,
-                "title": "",
-                "state": NONE,
-                "reason": "",
-                "id_holds": True,
-                "secrets": [{"field": field, "rule": rule}],
-                "hides_signed": False,
-            }
-            out.setdefault(version, item)
+        for version, _, found, rule in trust.secrets(sorted(lines)):
+            said = {"version": version, "scope": scope, "title": "", "state": NONE, "reason": ""}
+            secret = {"secrets": [{"field": found, "rule": rule}]}
+            out.setdefault(
+                version, {**nothing, **said, **secret, "id_holds": True, "hides_signed": False}
+            )
     return list(out.values())
 
 
@@ -110,7 +102,6 @@ def _object(
     verdicts: dict[str, Verdict],
 ) -> dict[str, Any]:
     title = record.title_of(r.data) if r.op in record.CONTENT_OPS else ""
-    author = r.data.get("author")
     hidden = [verdicts[v].state for v in r.after if v in verdicts]
     out: dict[str, Any] = {
         "id": record.clean(r.id),
@@ -119,12 +110,12 @@ def _object(
         "scope": scope,
         "title": record.clean(title),
         "at": record.moment(r.data.get("at")) or None,
-        "author": memory_rows.word(author),
+        "author": memory_rows.word(r.data.get("author")),
         "state": verdict.state,
         "signer": verdict.signer or None,
         "key": verdict.key or None,
         "reason": verdict.reason,
-        "author_matches": _matches(author, verdict.signer),
+        "author_matches": _matches(r.data.get("author"), verdict.signer),
         "id_holds": r.op != "create" or record.id_holds(r.data),
         "secrets": [
             {"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])

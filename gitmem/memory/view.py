@@ -105,12 +105,8 @@ def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
     """What each version says of a memory that was edited in two places, the newest first."""
     return {
         row: {
-            "title": record.clean(record.title_of(data)),
-            "body": record.clean(data["body"]),
-            "type": word(data.get("type")) or record.DEFAULT_TYPE,
-            "tags": words(data.get("tags")),
+            **_text(data),
             "paths": [path for path, _ in memory_rows.paths(data)],
-            "author": word(data.get("author")),
             "created_at": record.moment(data.get("at")) or None,
             **{
                 name: data[name]
@@ -120,6 +116,16 @@ def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
             },
         }
         for row, (data, _, _) in zip(rows, load(cache, rows), strict=True)
+    }
+
+
+def _text(data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "title": record.clean(record.title_of(data)),
+        "body": record.clean(data["body"]),
+        "type": word(data.get("type")) or record.DEFAULT_TYPE,
+        "tags": words(data.get("tags")),
+        "author": word(data.get("author")),
     }
 
 
@@ -154,16 +160,12 @@ def _object(
     stated = confidence_of(data)
     out: dict[str, Any] = {
         "id": record.clean(data["id"]),
-        "title": record.clean(record.title_of(data)),
-        "body": record.clean(data["body"]),
-        "type": word(data.get("type")) or record.DEFAULT_TYPE,
-        "tags": words(data.get("tags")),
+        **_text(data),
         "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
         "confidence": _confidence(data, stated, found, status),
         "stated_confidence": stated,
         "created_at": memory_rows.made_at(data) or None,
-        "author": word(data.get("author")),
         "scope": scope_name(scope),
         "status": _STATUS[status],
     }

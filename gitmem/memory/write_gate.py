@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..core import record, redact
+from ..core import record, record_content, redact
 from ..core.errors import Refused
 from ..core.record_fields import FLOW
 from ..store import Store
@@ -38,6 +38,16 @@ def admit(store: Store, given: Mapping[str, Any], allow_secret: bool = False) ->
     if not allow_secret and store.settings["secrets"] == "refuse":
         _refuse(words)
     return words
+
+
+def checked(
+    store: Store, given: dict[str, Any], merged: dict[str, Any], allow_secret: bool
+) -> dict[str, Any]:
+    """The fields to store. `given`: past `admit`; `merged`: these, and those of an older text."""
+    record_content.refuse_no_text(given)
+    fields = record_content.checked(merged, store.settings.number("maxBody"))
+    stored(store, given, fields, allow_secret)
+    return fields
 
 
 def stored(
@@ -83,7 +93,6 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def _without(name: str, text: str) -> str:
-    """`text` without what stands between `<private>` and `</private>`."""
     pieces: list[str] = []
     opened: list[int] = []
     done = 0
