@@ -41,32 +41,29 @@ def doomed_lines(store: Store, graves: Tombstones) -> list[Record]:
 
 def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
     """Bytes that stand in a file that has one of the records: its random digits, and pieces of its
-    text as JSON has it.
-
-    `other`: a line that is no record, to be found whole.
+    text as JSON has it. `other`: a line that is no record, to be found whole.
     """
-    out: dict[bytes, None] = {}
+    out: set[bytes] = set()
     if len(other) >= _WHOLE:
-        out.update(dict.fromkeys([other, *_as_json(other.decode("utf-8", "replace"))]))
+        out.update([other, *_as_json(other.decode("utf-8", "replace"))])
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:
-            out[b'"n":"%s"' % r.data["n"].encode("utf-8", "replace")] = None
+            out.add(b'"n":"%s"' % r.data["n"].encode("utf-8", "replace"))
         texts = [r.data[k] for k in ("title", "body") if isinstance(r.data.get(k), str)]
         for raw in [raw for text in texts for raw in _as_json(text)]:
             starts = range(0, len(raw) - _PIECE + 1, _STRIDE)
-            out.update((raw[at : at + _PIECE], None) for at in starts)
-    return list(out)
+            out.update(raw[at : at + _PIECE] for at in starts)
+    return sorted(out)
 
 
 def _as_json(text: str) -> list[bytes]:
-    """The two ways in which a text may stand in JSON."""
     forms = [json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
     return [form.encode("utf-8", "replace") for form in forms]
 
 
 def cache(store: Store, pieces: list[bytes]) -> str:
     """Takes doomed lines out of the cache; "scrubbed", or "removed" where that did not do."""
-    _other_caches(store.repo.mem_dir)
+    _remove_other_caches(store.repo.mem_dir)
     path = cache_file.path_of(store.repo.mem_dir)
     end = time.monotonic() + _PATIENCE
     while True:
@@ -96,7 +93,7 @@ def _any_of(words: list[bytes]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
 
 
-def _other_caches(mem_dir: str) -> None:
+def _remove_other_caches(mem_dir: str) -> None:
     """Removes the caches of other versions of git mem: only that version could scrub one."""
     own = os.path.basename(cache_file.path_of(mem_dir))
     for name in os.listdir(mem_dir) if os.path.isdir(mem_dir) else ():

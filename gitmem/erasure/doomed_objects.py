@@ -13,6 +13,8 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from ..core import record
 from ..git import gc_roots
@@ -28,42 +30,34 @@ _KNOWN = 200_000  # harmless lines that are remembered: each stands in every sta
 _ORDER = ("tag", "commit", "tree", "blob")  # an object that names another goes first
 
 
+@dataclass
 class DoomedObjects:
-    """Blobs with a line for which `doom` holds, and every object that names one of them.
+    """Blobs with a line for which `doom` holds, and every object that names one of them."""
 
-    `hints`: one of them stands in every such line; without any, each line of each blob is judged,
-    which takes longer. `progress` is told how many more objects were read. `others`: `doom` may
-    hold for lines that are no records.
-    """
+    odb: Odb
+    hex_len: int
+    doom: Callable[[bytes], bool]
+    # One of them stands in every such line; without any, each line of each blob is judged, which
+    # takes longer.
+    hints: list[bytes]
+    progress: Callable[[int], None]  # is told how many more objects were read
+    others: bool = False  # `doom` may hold for lines that are no records
 
-    def __init__(
-        self,
-        odb: Odb,
-        hex_len: int,
-        doom: Callable[[bytes], bool],
-        hints: list[bytes],
-        progress: Callable[[int], None],
-        others: bool = False,
-    ) -> None:
-        self.odb = odb
-        self.git = odb.git
-        self.hex_len = hex_len
-        self.doom = doom
-        self.hints = hints
-        self.progress = progress
-        self.others = others
-        self.notes: set[bytes] = set()  # blobs that a tree names as notes, where `others`
-        self.strange: set[bytes] = set()  # doomed lines that are no records
-        self.types: dict[bytes, str] = {}  # {doomed object: its type}
-        self.foreign: list[bytes] = []  # doomed objects of the user's, which stay
-        self.shared: set[str] = set()  # objects that both usual refs and notes reach
-        self.usual: list[gc_roots.Root] = []
-        self.harmless: set[bytes] = set()
-        self.ids: set[str] = set()  # of the memories found
-        width = hex_len // 2
-        self.note = re.compile(
-            rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, hex_len, width), re.DOTALL
-        )
+    notes: set[bytes] = field(default_factory=set)  # blobs that a tree names as notes, if `others`
+    strange: set[bytes] = field(default_factory=set)  # doomed lines that are no records
+    types: dict[bytes, str] = field(default_factory=dict)  # {doomed object: its type}
+    foreign: list[bytes] = field(default_factory=list)  # doomed objects of the user's, which stay
+    shared: set[str] = field(default_factory=set)  # objects that both usual refs and notes reach
+    usual: list[gc_roots.Root] = field(default_factory=list)
+    children: dict[bytes, list[bytes]] = field(default_factory=dict)  # of the commits read
+    harmless: set[bytes] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)  # of the memories found
+
+    def __post_init__(self) -> None:
+        self.git = self.odb.git
+        digits, width = self.hex_len, self.hex_len // 2
+        note = rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, digits, width)
+        self.note = re.compile(note, re.DOTALL)
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL)
 
     def everything(self) -> dict[str, str]:
@@ -89,7 +83,6 @@ class DoomedObjects:
         return found | self.types_of(self.shared)
 
     def types_of(self, ids: Iterable[str]) -> dict[str, str]:
-        """{id: type} of those that are here."""
         stdin = "".join(id + "\n" for id in ids).encode()
         rows = self.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=stdin)
         found = dict(row.split(" ") for row in rows.decode().splitlines())
@@ -121,9 +114,8 @@ class DoomedObjects:
 
     def _is_ours(self, id: bytes, blob: bytes) -> bool:
         """Whether lines of a blob that are no records count: it is a note, or an unfinished one."""
-        if not self.others:
-            return False
-        return id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob))))
+        unfinished = self.others and b'"v":1' in blob
+        return id in self.notes or (unfinished and any(map(record.parse, split_lines(blob))))
 
     def find(self, wanted: dict[str, str]) -> set[bytes]:
         """The doomed objects among these; `types` has all that were found so far."""
@@ -163,21 +155,20 @@ class DoomedObjects:
 
     def _find_commits(self, ids: list[str]) -> None:
         """Those with a doomed tree, and all that have one of them behind them."""
-        children: dict[bytes, list[bytes]] = {}
         queue: list[bytes] = []
         for id, content in self._read(ids):
             links = self._links(content)
             if self.types.keys() & links:
                 queue.append(id)
             for parent in links[1:]:
-                children.setdefault(parent, []).append(id)
+                self.children.setdefault(parent, []).append(id)
         done: set[bytes] = set()
         while queue:
             id = queue.pop()
             if id in done:
                 continue
             done.add(id)
-            queue += children.get(id, ())
+            queue += self.children.get(id, ())
             if id not in self.types:
                 self.types[id] = "commit"
                 if not self.is_notes_commit(id.hex(), empty=True):
@@ -197,12 +188,9 @@ class DoomedObjects:
             if id in ids:
                 kinds[kind].append(id.hex())
         kinds["tree"].reverse()  # they were found from below
-        if commits := set(kinds["commit"]):
-            stdin = "".join(id + "\n" for id in commits).encode()
-            command = ("rev-list", "--topo-order", "--ignore-missing", "--stdin")
-            rows = [id for id in self.odb.rows(*command, stdin=stdin, ok=(0, 128)) if id in commits]
-            # git shows no commit whose parent is missing
-            kinds["commit"] = [*rows, *sorted(commits.difference(rows))]
+        commits = map(bytes.fromhex, kinds["commit"])
+        later = {id: ids.intersection(self.children.get(id, ())) for id in commits}
+        kinds["commit"] = [id.hex() for id in TopologicalSorter(later).static_order()]
         return [id for kind in _ORDER for id in kinds[kind]]
 
     # Who keeps it
@@ -248,7 +236,6 @@ class DoomedObjects:
         return held, list(names)
 
     def _descend(self, held: set[bytes]) -> None:
-        """Adds the doomed objects that held ones lead to."""
         queue = held
         while queue:
             below: set[bytes] = set()

@@ -13,6 +13,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from ..git import gc_roots
 from ..git.odb import Odb, sole_cleaner
@@ -22,26 +23,20 @@ from .doomed_objects import DoomedObjects
 _ROUNDS = 5  # others may write while we delete
 
 
+@dataclass
 class Report:
-    """The outcome of a purge. `held`: the names of what still leads to doomed objects, empty where
-    none is left.
+    """The outcome of a purge; `erase` leaves the last three to `purge`."""
 
-    `deleted`: {object id: type}. `files`: deleted leftovers of killed processes. `ids`: the
-    memories whose lines were found. `partly`: files of branches were not searched. What `erase`
-    leaves to `purge`: `tombstones`, versions of the records that keep the text out; `remotes` that
-    may still have it; `cache`, "scrubbed", or "removed" where that was necessary.
-    """
-
-    def __init__(self) -> None:
-        self.deleted: dict[str, str] = {}
-        self.files: list[str] = []
-        self.held: list[str] = []
-        self.ids: set[str] = set()
-        self.partly = False
-        self.lines = 0
-        self.tombstones: list[str] = []
-        self.remotes: list[str] = []
-        self.cache = ""
+    deleted: dict[str, str] = field(default_factory=dict)  # {object id: type}
+    files: list[str] = field(default_factory=list)  # deleted leftovers of killed processes
+    # The names of what still leads to doomed objects, empty where none is left.
+    held: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)  # of the memories whose lines were found
+    partly: bool = False  # files of branches were not searched
+    lines: int = 0
+    tombstones: list[str] = field(default_factory=list)  # versions of records that keep it out
+    remotes: list[str] = field(default_factory=list)  # that may still have it
+    cache: str = ""  # "scrubbed", or "removed" where that was necessary
 
 
 def erase(

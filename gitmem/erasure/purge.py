@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..agents import automemory_dir
@@ -116,9 +117,7 @@ def _carry_through(
             found[parsed.version] = parsed
         return doomed or bool(parsed and parsed.id == only and parsed.op != "purge")
 
-    def let_go(names: list[str]) -> bool:
-        return _let_go(store, names)
-
+    let_go = partial(_let_go, store)
     try:
         report = erase.erase(store.repo, doom, hints, progress, let_go, others)
     except OSError as e:

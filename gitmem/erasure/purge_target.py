@@ -5,6 +5,7 @@ the memories that come back when it is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
@@ -19,6 +20,7 @@ from ..store import Store
 from . import tombstones
 
 
+@dataclass
 class Target:
     """The records of a memory, or the one line that no memory has.
 
@@ -26,20 +28,12 @@ class Target:
     or "". `back`: the memories that only this one hides, each with whether it says nearly the same.
     """
 
-    def __init__(
-        self,
-        id: str,
-        title: str = "",
-        scope: str = "",
-        records: Iterable[Record] = (),
-        line: bytes = b"",
-    ) -> None:
-        self.id = id
-        self.title = title
-        self.scope = scope
-        self.records = list(records)
-        self.line = line
-        self.back: list[tuple[Found, bool]] = []
+    id: str
+    title: str = ""
+    scope: str = ""
+    records: list[Record] = field(default_factory=list)
+    line: bytes = b""
+    back: list[tuple[Found, bool]] = field(default_factory=list)
 
     @property
     def gone(self) -> bool:
@@ -53,9 +47,8 @@ class Target:
 
 def find(store: Store, prefix: str) -> Target:
     """The memory that an id prefix names, in any state; else the suggestion; else an earlier purge;
-    else the line that no memory has and whose version it names.
-
-    Raises MemError where there is none of these, or several.
+    else the line that no memory has and whose version it names. Raises MemError for none, or
+    several.
     """
     try:
         found = memories.find(store, prefix)
@@ -63,16 +56,16 @@ def find(store: Store, prefix: str) -> Target:
         raise
     except MemError:
         low = prefix.strip().lower()
-        known = len(low) >= memories.SHORTEST and is_hex(low)
-        other = (_apart(store, low) or _purged_before(store, low)) if known else None
+        other = (
+            _apart(store, low) or _purged_before(store, low) if memories.is_prefix(low) else None
+        )
         if other is None:
             raise
         return other
     id = found.memory.id
     records = [*lines_of(store, id), *_merged_into(store, id)]
-    target = Target(id, record.title_of(found.record.data), found.scope, records)
-    target.back = coming_back(store, records)
-    return target
+    title = record.title_of(found.record.data)
+    return Target(id, title, found.scope, records, back=coming_back(store, records))
 
 
 def _purged_before(store: Store, prefix: str) -> Target | None:
@@ -86,17 +79,12 @@ def _purged_before(store: Store, prefix: str) -> Target | None:
         return Target(named.pop())
     lines = _lines_apart(store, prefix)
     if len(lines) > 1:
-        raise _ambiguous(prefix, lines)
+        raise memories.ambiguous(prefix, lines)
     for line, scope in lines.values():
         return Target("", scope=scope, line=line)
     # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
     unfinished = purges and not tombstones.settled(store, Tombstones(purges))
     return Target("") if unfinished else None
-
-
-def _ambiguous(prefix: str, ids: Iterable[str]) -> Ambiguous:
-    named = ", ".join(id[: len(prefix) + 4] for id in sorted(ids)[:5])
-    return Ambiguous(f"'{prefix}' is ambiguous: {named}", hint="type more digits")
 
 
 def guessable(records: list[Record]) -> bool:
@@ -128,7 +116,6 @@ def lines_of(store: Store, id: str) -> list[Record]:
 
 
 def _cached(store: Store, condition: str, *values: object) -> list[bytes]:
-    """Lines that the cache has."""
     sql = f"SELECT raw FROM line WHERE {condition}"
     return store.with_cache(lambda cache: [raw for (raw,) in cache.db.execute(sql, values)])[0]
 
@@ -155,18 +142,19 @@ def coming_back(
         found = [f for f in found if f.memory.status == fold.ACTIVE]
         return [f for f in found if hidden or all(v.version in covered for v in f.memory.versions)]
 
-    back = store.with_cache(read)[0] if covered else []
     said = [str(r.data["body"]) for r in records if r.op in record.CONTENT_OPS]
-    return [(f, any(_alike(body, str(f.record.data["body"])) for body in said)) for f in back]
 
+    def alike(text: str) -> bool:
+        """Whether a text holds a purged one, or one says what the other says."""
+        return any(
+            f" {similarity.normal(gone)} " in f" {similarity.normal(text)} "
+            or similarity.repeats(gone, text)
+            or similarity.repeats(text, gone)
+            for gone in said
+        )
 
-def _alike(gone: str, back: str) -> bool:
-    """Whether `back` holds the purged text, or one says what the other says."""
-    return (
-        f" {similarity.normal(gone)} " in f" {similarity.normal(back)} "
-        or similarity.repeats(gone, back)
-        or similarity.repeats(back, gone)
-    )
+    back = store.with_cache(read)[0] if covered else []
+    return [(f, alike(str(f.record.data["body"]))) for f in back]
 
 
 def _merged_into(store: Store, id: str) -> list[Record]:
@@ -183,7 +171,7 @@ def _apart(store: Store, prefix: str) -> Target | None:
     suggested = map(record.parse, _cached(store, "op = 'suggest'"))
     found = {r.id: r for r in suggested if r and r.id.startswith(prefix)}
     if len(found) > 1:
-        raise _ambiguous(prefix, found)
+        raise memories.ambiguous(prefix, found)
     for id, r in found.items():
         return Target(id, record.title_of(r.data), "private", lines_of(store, id))
     return None

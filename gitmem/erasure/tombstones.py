@@ -76,18 +76,16 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
         return True
     try:
         state = json.loads(memfile.read(_state_path(store)))
-        refs = dict(state["refs"]) if state["graves"] == _digest(graves) else None
-        if refs is not None and not all(map(_is_pair, refs.values())):
-            refs = None
-    except (OSError, ValueError, KeyError, TypeError):
-        refs = None
-    if refs is None:
+        refs = {ref: (str(tip), str(size)) for ref, (tip, size) in state["refs"].items()}
+        if state["graves"] != _digest(graves):
+            return False
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
     moved = False
     for ref, notes in ours(store).items():
         tip, size = notes.tip(), notes.reflog_size()
-        seen, seen_size = refs.get(ref, ["", ""])
-        if not tip or [seen, seen_size] == [tip, size]:
+        seen, seen_size = refs.get(ref, ("", ""))
+        if not tip or (seen, seen_size) == (tip, size):
             continue
         moved = True
         former = set(gc_roots.logged(store.repo.git, ref))
@@ -122,8 +120,3 @@ def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool
         return False
     # The trailer is no proof: a merge that brings everything back may have a copy of it.
     return not notes.history.holds(commit.id, [known] if from_here else [], graves.doom)
-
-
-def _is_pair(value: object) -> bool:
-    """Whether a stored value is (tip, size of the reflog)."""
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
