@@ -64,7 +64,7 @@ HOMES = {
         "store",
         "tables",
         "setup_checks",
-        "cache_checks",
+        "memory_checks",
     },
 }
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy", "networkx"}

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Lab
 
-from gitmem.doctor import OK, cache_checks
+from gitmem.doctor import OK, memory_checks
 from gitmem.engine import cache as cache_file
 from gitmem.engine import cache_check, cache_lock, index
 from gitmem.engine.filters import Filter
@@ -104,7 +104,7 @@ def repo(lab: Lab) -> pathlib.Path:
 
 def test_a_cache_in_use_is_not_called_damaged_by_the_full_check(repo: pathlib.Path) -> None:
     def doctors(store: Store, n: int) -> list[str]:
-        return [f.text for f in cache_checks.cached(store) if f.level != OK]
+        return [f.text for f in memory_checks.cached(store) if f.level != OK]
 
     assert beside(repo, writer("a"), writer("b"), doctors, until=2) == []
     sound(repo, 1 + 2 * ROUNDS)
@@ -136,9 +136,9 @@ def test_a_writer_that_holds_the_lock_is_no_damage(repo: pathlib.Path) -> None:
     assert opened
     with opened.writing(1.0) as held:
         assert held
-        (found,) = cache_checks.cached(store)
+        (found,) = memory_checks.cached(store)
         assert found.level == OK
-    (found,) = cache_checks.cached(store)
+    (found,) = memory_checks.cached(store)
     assert found.level == OK and "1 memories" in found.text
     opened.close()
     store.close()

@@ -7,7 +7,7 @@ needs no decision of the user's: nothing is guessed, no line is ever dropped.
 
 from ..core.errors import MemError
 from ..store import Store
-from . import cache_checks, note_checks, setup_checks
+from . import memory_checks, setup_checks
 from .finding import BAD, OFF, OK, WARN, Finding
 
 __all__ = ["BAD", "OFF", "OK", "WARN", "Finding", "examine", "repair"]
@@ -22,8 +22,8 @@ CHECKS = (
     setup_checks.logs,
     setup_checks.agents,
     setup_checks.remarks,
-    note_checks.locks,
-    cache_checks.notes_and_cache,
+    memory_checks.locks,
+    memory_checks.notes_and_cache,
     setup_checks.packaged,
     setup_checks.policy,
 )

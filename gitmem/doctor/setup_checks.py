@@ -35,8 +35,6 @@ def repository(store: Store) -> Iterator[Finding]:
 
 
 def settings(store: Store) -> Iterator[Finding]:
-    """Settings of git that `git mem init` makes."""
-
     def init() -> str:
         return "; ".join(setup.init(store)) or "nothing was missing any more"
 
@@ -90,7 +88,6 @@ def programs(store: Store) -> Iterator[Finding]:
 
 
 def hooks(store: Store) -> Iterator[Finding]:
-    """Git's hooks."""
     found = githooks.survey(store)
 
     def install() -> str:
@@ -109,7 +106,6 @@ def hooks(store: Store) -> Iterator[Finding]:
 
 
 def logs(store: Store) -> Iterator[Finding]:
-    """What failed in the background."""
     mem_dir = store.repo.mem_dir
     count, last = failures.count(mem_dir)
     if count:
@@ -180,7 +176,6 @@ def packaged(store: Store) -> Iterator[Finding]:
 
 
 def policy(store: Store) -> Iterator[Finding]:
-    """The committed file of settings."""
     try:
         table = config_read.policy_table(store.repo.top)
     except MemError as e:

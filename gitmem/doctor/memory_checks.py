@@ -1,19 +1,28 @@
-"""Checks of the notes: refs, locks, every line, and what purges may have left."""
+"""Checks of the notes (refs, locks, every line, what purges may have left), of the cache made from
+them, and of the commits that memories are about.
+"""
 
+import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 
+from ..anchors import patch_id_marks, reanchor
 from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..core.fold import Tombstones
 from ..core.plural import many
-from ..engine import index, unread
+from ..engine import cache, cache_check, cache_lock, index, unread
+from ..engine.filters import Filter
 from ..erasure import purge, tombstones
 from ..git import reflock
 from ..notes import notetree, ref_repair
 from ..signing import trust
 from ..store import Store
 from .finding import BAD, LISTED, OK, REPAIRS, WARN, Finding, Repair
+
+_LONG_HISTORY = 20_000  # commits from which a commit-graph is worth a word
 
 
 def locks(store: Store) -> Iterator[Finding]:
@@ -32,25 +41,21 @@ def locks(store: Store) -> Iterator[Finding]:
         yield Finding(BAD, f"'{path}' stops every write", reflock.LEFT, remove)
 
 
-def scope(store: Store, scope: str) -> tuple[list[Finding], Finding | None]:
-    """(findings on the notes of a scope, the one that says that git cannot read them)."""
+def _scope(store: Store, scope: str) -> Iterator[Finding]:
+    """The notes of a scope. Raises GitFailed where git cannot read them."""
     ref = store.notes(scope).ref
-    try:
-        known, memories = index.known(store.repo.mem_dir, scope, ref)
-        tip = store.notes(scope).tip(known)
-        findings = list(_put_back(store, scope))
-        if tip:
-            findings += _lines(store, scope, tip)
-        elif memories:
-            gone = f"{scope}: '{ref}' is gone, and its commits are not here"
-            text = f"{gone}; the cache still has {memories} of its memories"
-            hint = "`git mem export` prints them, before the cache is lost, too"
-            findings.append(Finding(BAD, text, hint))
-        else:
-            findings.append(Finding(OK, f"{scope}: no memories yet"))
-    except GitFailed as e:
-        return [], Finding(BAD, f"{scope}: {e.message}", e.hint, _mend(store, scope))
-    return findings, None
+    known, memories = index.known(store.repo.mem_dir, scope, ref)
+    tip = store.notes(scope).tip(known)
+    yield from _put_back(store, scope)
+    if tip:
+        yield from _lines(store, scope, tip)
+    elif memories:
+        gone = f"{scope}: '{ref}' is gone, and its commits are not here"
+        text = f"{gone}; the cache still has {memories} of its memories"
+        hint = "`git mem export` prints them, before the cache is lost, too"
+        yield Finding(BAD, text, hint)
+    else:
+        yield Finding(OK, f"{scope}: no memories yet")
 
 
 def _put_back(store: Store, scope: str) -> Iterator[Finding]:
@@ -148,7 +153,6 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
 
 
 def _kind(line: bytes) -> str:
-    """What a line of a note is."""
     parsed = record.parse(line)
     if parsed:
         forged = parsed.op == "create" and not record.id_holds(parsed.data)
@@ -181,7 +185,7 @@ def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:
         yield Finding(WARN, f"{text} (mixed fan-out)", hint, _tidy(store, scope))
 
 
-def purged(store: Store) -> Iterator[Finding]:
+def _purged(store: Store) -> Iterator[Finding]:
     """What a call that was killed, a fetch or stock git may have left of purged text."""
 
     def finish() -> str:
@@ -193,3 +197,99 @@ def purged(store: Store) -> Iterator[Finding]:
     if not tombstones.settled(store, Tombstones(tombstones.purges(store)), note=False):
         text = "text that was purged may still be in objects here"
         yield Finding(WARN, text, "`git mem sync` looks, and takes it out", finish)
+
+
+# The cache
+
+
+def notes_and_cache(store: Store) -> Iterator[Finding]:
+    """The notes of each scope; where git can read them all, the cache made from them, too."""
+    unreadable: list[Finding] = []
+    for scope, _ in store.sources:
+        try:
+            yield from list(_scope(store, scope))
+        except GitFailed as e:
+            mend = _mend(store, scope)
+            unreadable.append(Finding(BAD, f"{scope}: {e.message}", e.hint, mend))
+    if unreadable:
+        yield from unreadable
+        return
+    yield from _purged(store)
+    of_cache = cached(store)
+    yield from of_cache
+    damaged = any(finding.level == BAD for finding in of_cache)
+    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not damaged:
+        yield from _commits(store)
+
+
+def cached(store: Store) -> list[Finding]:
+    """The cache, compared with its lines as far as nobody is writing it."""
+    path = cache.path_of(store.repo.mem_dir)
+    try:
+        there = os.path.exists(path)
+        opened = cache.open_cache(store.repo.mem_dir, create=False) if there else None
+        if opened is None:
+            return [Finding(OK, "no cache yet; the first recall builds it")]
+        with closing(opened):
+            damage = cache_check.check_all(opened, store.table)
+            if not damage:
+                size = cache_lock.size(path) / 1e6
+                found = [Finding(OK, f"cache: {Filter().count(opened)} memories, {size:.1f} MB")]
+                if index.pending(opened, store.sources):
+                    found.append(Finding(OK, "the notes moved since; the next recall catches up"))
+                return found
+    except (cache_check.Busy, cache.Moved):
+        return [Finding(OK, "the cache is being written at this moment, so it was not compared")]
+    except (cache.Damaged, sqlite3.DatabaseError) as e:
+        damage = str(e)
+
+    def rebuild() -> str:
+        store.discard()
+        count, _ = store.with_cache(lambda opened: opened.count())
+        return f"the cache was built anew: {many(count, 'text')}"
+
+    hint = "run `git mem index --rebuild`; nothing is lost"
+    return [Finding(BAD, f"the cache is damaged: {damage}", hint, rebuild)]
+
+
+def _commit_graph(store: Store) -> Iterator[Finding]:
+    """Advises git's commit-graph where walks over the history take long without it."""
+    info = os.path.join(store.repo.common_dir, "objects", "info")
+    if any(os.path.exists(os.path.join(info, name)) for name in ("commit-graph", "commit-graphs")):
+        return
+    commits = store.repo.git.text("rev-list", "--count", f"-n{_LONG_HISTORY}", "HEAD", "--")
+    if int(commits) >= _LONG_HISTORY:
+        text = "`git commit-graph write --reachable` makes walks over the history faster"
+        yield Finding(OK, text)
+
+
+def _commits(store: Store) -> Iterator[Finding]:
+    """Commits with memories that no branch holds, and marks that other clones do not have yet."""
+    if store.repo.head():
+        yield from _commit_graph(store)
+    lost = reanchor.lost(store)
+    if lost:
+        n = sum(item.memories for item in lost)
+        listed = [
+            f"{item.commit[:12]}{'' if item.here else ' (not here)'}: {item.memories}"
+            + "".join(f", same change as {c[:12]}" for c in item.same[:3])
+            for item in lost[:LISTED]
+        ]
+        more = f"; and {len(lost) - LISTED} more" if len(lost) > LISTED else ""
+        yield Finding(
+            WARN,
+            f"{many(n, 'memory')} {'is' if n == 1 else 'are'} about"
+            f" {many(len(lost), 'commit')} that no branch holds: {'; '.join(listed)}{more}",
+            "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took"
+            " the place of one",
+        )
+
+    def publish() -> str:
+        return f"{many(patch_id_marks.publish(store), 'mark')} written"
+
+    tips = [scope for scope, notes in store.sources if notes.tip()]
+    waiting = sum(len(patch_id_marks.missing(store, scope)) for scope in tips)
+    if waiting:
+        marks = f"{many(waiting, 'mark')} of commits {'is' if waiting == 1 else 'are'}"
+        text = f"{marks} not in the notes yet; `git mem sync` writes them"
+        yield Finding(OK, text, repair=publish)
