@@ -111,6 +111,24 @@ def test_the_chosen_model_ranks_and_the_answer_is_not_degraded(store: Store) -> 
         ), "filters hold here too"
 
 
+def test_a_note_that_is_not_read_keeps_no_chosen_model_away(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall.unread, "remark", lambda cache: "a note is not read")
+    asked: list[str] = []
+    with vectors() as model:
+        question = model.question
+
+        def counted(text: str) -> bytes:
+            asked.append(text)
+            return question(text)
+
+        monkeypatch.setattr(model, "question", counted)
+        found = recall.recall(store, "hound", Filter(), limit=3, vectors=model)
+    assert asked == ["hound"]
+    assert found["degraded_reason"] == "a note is not read"
+
+
 def test_while_vectors_are_missing_the_packaged_table_answers_and_says_so(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

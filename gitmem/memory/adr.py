@@ -43,7 +43,7 @@ _UNDERLINED = re.compile(r"(\A|\n\n)(\S[^\n]*)\n(=+|-{3,})[ \t]*(?=\n|\Z)")
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _NUMBER = re.compile(r"^(?:adr|rfc|decision)?[ \-_#]*\d+[ \t]*[.:)–—-]*[ \t]*", re.IGNORECASE)
 _FRONT = re.compile(r"---\n(.*?)\n---[^\n]*\n?", re.DOTALL)
-_FIELD = re.compile(r"(status|date|decision-?date)\**[ \t]*:\**(.*)", re.IGNORECASE)
+_FIELD = re.compile(r"(?im)^[ \t*+-]*(status|date|decision-?date)\**[ \t]*:\**(.*)")
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
@@ -87,7 +87,8 @@ def parse(text: str) -> Decision | None:
     front = _FRONT.match(text)
     title, sections, lead = _sections(_COMMENT.sub("", text[front.end() :] if front else text))
     by_name = {name.lower(): body for name, body in reversed(sections)}
-    fields = _fields(f"{lead}\n{front[1]}" if front else lead)
+    named = _FIELD.findall(f"{lead}\n{front[1]}" if front else lead)
+    fields = {name.lower().replace("-", ""): value.strip(" \t\"'") for name, value in named}
     parts = [
         f"## {name}\n\n{body}"
         for names in (_DECISION, _CONTEXT, _AFTER)
@@ -108,11 +109,6 @@ def parse(text: str) -> Decision | None:
         status[0] if status else "accepted",
         date[1] if date else "",
     )
-
-
-def _fields(text: str) -> dict[str, str]:
-    matches = (_FIELD.match(line.lstrip(" \t*+-")) for line in text.split("\n"))
-    return {m[1].lower().replace("-", ""): m[2].strip(" \t").strip("\"'") for m in matches if m}
 
 
 def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
@@ -142,10 +138,8 @@ def directories(top: str) -> list[str]:
     """The directory in `.adr-dir`, else those of PLACES that exist."""
     try:
         named = worktree_file.read(top, ".adr-dir", 4096) or b""
-        place = os.fsdecode(named.partition(b"\n")[0].strip()).strip("/")
-        path = os.path.join(top, place)
-        if place and os.path.isdir(path) and worktree_file.inside(top, path):
-            return [os.path.normpath(place)]
+        if place := os.fsdecode(named.partition(b"\n")[0].strip()).strip("/"):
+            return [_inside(top, os.path.join(top, place))]
     except (MemError, ValueError):
         pass
     found: dict[tuple[int, int], str] = {}

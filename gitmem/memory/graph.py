@@ -271,7 +271,7 @@ def kinds_of(names: list[str]) -> list[str]:
 
 def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> dict[str, Any]:
     """Communities, the largest first; if `drawn`, the first memories by rank and their edges."""
-    nodes, links = _made(store)
+    nodes, links = store.with_cache(_made)[0]
     rank, centre = ranks(nodes, links)
     by_row = {n.row: n for n in nodes}
     counts = Counter(kind for _, _, kind in links)
@@ -309,7 +309,7 @@ def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> 
 def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> dict[str, Any]:
     """One memory, its neighbours with kinds and weights, strongest first, and all their links."""
     id, _ = store.with_cache(lambda cache: memories.full_id(cache, prefix))
-    nodes, links = _made(store)
+    nodes, links = store.with_cache(_made)[0]
     by_row = {n.row: n for n in nodes}
     own = [n for n in nodes if n.id == id]
     near: dict[int, dict[str, float]] = defaultdict(dict)
@@ -335,12 +335,9 @@ def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> di
     }
 
 
-def _made(store: Store) -> tuple[list[Node], Edges]:
-    def read(cache: Cache) -> tuple[list[Node], Edges]:
-        found = nodes(cache)
-        return found, edges(cache, found)
-
-    return store.with_cache(read)[0]
+def _made(cache: Cache) -> tuple[list[Node], Edges]:
+    found = nodes(cache)
+    return found, edges(cache, found)
 
 
 def _common_paths(nodes: list[Node]) -> list[str]:

@@ -156,16 +156,16 @@ def log(
         ]
         sql, args = view.at_head(store, cache, Filter(paths=names)).sql()
         latest = filters.latest(cache)
-        placed: dict[int, tuple[int, str, str]] = {}
-        for row, anchor, at, id in cache.db.execute(
-            f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args
+        placed: list[tuple[int, str, int]] = []
+        for row, anchor, at in cache.db.execute(
+            f"SELECT row, anchor, at FROM memory WHERE row IN ({sql})", args
         ):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
-                placed[row] = (min(found), record.when(at, latest), id)
-        by_time = sorted(placed, key=lambda row: placed[row][1], reverse=True)
-        by_commit = sorted(by_time, key=lambda row: placed[row][0])
-        chosen = memory_rows.firsts(cache, by_commit)[:limit]
+                placed.append((min(found), record.when(at, latest), row))
+        placed.sort(key=lambda place: place[1], reverse=True)
+        placed.sort(key=lambda place: place[0])
+        chosen = memory_rows.firsts(cache, [row for _, _, row in placed])[:limit]
         return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
