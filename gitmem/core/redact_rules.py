@@ -304,35 +304,28 @@ ANCHORED = (
 
 # shapes without a literal: read where a long word has 32 letters and digits side by side
 BARE = (
-    ("asana-token", r"(?<![\w/])[012]/\d{13,18}(?:/\d{13,18})?:[0-9a-f]{32}(?!\w)"),
-    ("mailgun-key", r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])"),
-    ("webex-token", rf"(?<!\w)[A-Za-z0-9]{{64}}_[A-Za-z0-9]{{4}}_{UUID}"),
-    ("zhipu-key", r"(?<![\w.])[0-9a-f]{32}\.[A-Za-z0-9]{16}(?![\w.])"),
-    ("wallet-key",
+    ("asana-token", "", r"(?<![\w/])[012]/\d{13,18}(?:/\d{13,18})?:[0-9a-f]{32}(?!\w)"),
+    ("mailgun-key", "", r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])"),
+    ("webex-token", "", rf"(?<!\w)[A-Za-z0-9]{{64}}_[A-Za-z0-9]{{4}}_{UUID}"),
+    ("zhipu-key", "", r"(?<![\w.])[0-9a-f]{32}\.[A-Za-z0-9]{16}(?![\w.])"),
+    ("wallet-key", "",
      r"(?<![A-Za-z0-9])(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|[KL][1-9A-HJ-NP-Za-km-z]{51})"
      r"(?![A-Za-z0-9])"),
-    ("stellar-key", r"(?<![A-Za-z0-9])S[A-Z2-7]{55}(?![A-Za-z0-9])"),
+    ("stellar-key", "", r"(?<![A-Za-z0-9])S[A-Z2-7]{55}(?![A-Za-z0-9])"),
 )  # fmt: skip
 
 
-Row = tuple[str, str, str]
+Row = tuple[str, str, str]  # rule, literal, pattern
+_heads: dict[str, list[Row]] = {}
 
 
-def prefixed() -> dict[str, list[Row]]:
-    """{first two characters: [(literal, rule, pattern)]}; compiling is left to the first use."""
-    rows: dict[str, list[Row]] = {}
-    for rule, literals, tail in PREFIXED:
+def tokens() -> tuple[dict[str, list[Row]], tuple[Row, ...], tuple[Row, ...]]:
+    """(rows by the first two characters of their token, rows with a literal elsewhere, and without
+    one); compiling is left to the first use.
+    """
+    for rule, literals, tail in () if _heads else PREFIXED:
         for lit in literals.split():
             esc = re.escape(lit)
-            row = (lit, rule, f"{esc}(?<![A-Za-z0-9]{esc}){tail}")
-            rows.setdefault(lit[:2], []).append(row)
-    return rows
-
-
-def anchored() -> dict[str, list[Row]]:
-    """{a character of the literal: [(literal, rule, pattern)]}, rare characters first."""
-    rows: dict[str, list[Row]] = {}
-    for rule, lit, pattern in ANCHORED:
-        mark = next((c for c in "$!~@+=:/_.-" if c in lit), "")
-        rows.setdefault(mark, []).append((lit, rule, pattern))
-    return rows
+            row = rule, lit, f"{esc}(?<![A-Za-z0-9]{esc}){tail}"
+            _heads.setdefault(lit[:2], []).append(row)
+    return _heads, ANCHORED, BARE

@@ -1,9 +1,9 @@
-"""Tells a secret's value from a placeholder.
+"""Tells a secret's value from a placeholder: the tests that rows of `redact_places` name.
 
-Owns the shape tests: `stand_in`, `random_looking`, `password_like`, `given`. They prefer to miss
-a password that is a plain word over refusing prose and code: a gate that refuses those is
-switched off. `given` is for places where only a password can stand (`mysql -pX`): there a plain
-word counts. Loaded only when a text holds a telling word, so its patterns compile on import.
+They prefer to miss a password that is a plain word over refusing prose and code: a gate that
+refuses those is switched off. `given` is for places where only a password can stand (`mysql -pX`):
+there a plain word counts. Loaded only when a row has found something, so its patterns compile on
+import.
 """
 
 import binascii
@@ -158,11 +158,6 @@ def joined(value: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,})+-\d{2,4}", value)) and chosen(value)
 
 
-def weak(value: str) -> bool:
-    """A word that stands for a password in everybody's examples, digits behind it or not."""
-    return value.rstrip("0123456789!").lower() in _WEAK
-
-
 def given(value: str) -> bool:
     """Is this more than a placeholder, where only a secret can stand? Plain words count."""
     if len(value) < 4 or stand_in(value) or _CODE.match(value):
@@ -224,6 +219,75 @@ def spoken(value: str) -> bool:
     letters = any(c.isalpha() for c in value)
     named = wordy(value.replace(".", "-")) and not joined(value)
     return letters and any(c.isdigit() for c in value) and not named
+
+
+def real(value: str) -> bool:
+    return not stand_in(value)
+
+
+def key_block(text: str) -> bool:
+    """A header with a line of base64 behind it; alone it is prose about keys."""
+    return re.search("[A-Za-z0-9+/]{20}", text) is not None
+
+
+def line(value: str) -> bool:
+    return password_like(value, False, True)
+
+
+def hashed(value: str) -> bool:
+    return random_looking(value) or identifier(value)
+
+
+def plain_word(value: str) -> bool:
+    return len(value) > 5 and value.isalpha() and not stand_in(value) and value.lower() not in _WEAK
+
+
+def basic(value: str) -> bool:
+    """`name:password` in base64."""
+    return not stand_in(value) and ":" in encoded(value + "=" * (-len(value) % 4))
+
+
+def short(value: str) -> bool:
+    """`Authorization: Token abcdef12345`."""
+    digits = sum(c.isdigit() for c in value)
+    return digits > 2 and value.isalnum() and any(c.isalpha() for c in value) and given(value)
+
+
+def session(value: str) -> bool:
+    """A cookie's value behind a name that tells of a session."""
+    weak = value.rstrip("0123456789!").lower() in _WEAK
+    return any(c.isdigit() for c in value) and not weak and given(value)
+
+
+def mixed(value: str) -> bool:
+    """Letters, digits and signs: what a person writes behind `login NAME /`."""
+    kinds = any(c in "!@#$%^&*+~" for c in value[1:]), any(c.isdigit() for c in value)
+    return all(kinds) and any(c.isalpha() for c in value) and password_like(value, False, False)
+
+
+def signed(value: str) -> bool:
+    """A password by its signs, where any word may stand."""
+    return password_like(value, False, False) and not value.isalnum() and spoken(value)
+
+
+def phrase(value: str) -> bool:
+    """`orbit velvet candle harbor`: words of which none makes a sentence or is about passwords."""
+    words = value.replace("-", " ").split()
+    return len(set(words)) == len(words) and letters(value) and not stand_in(value)
+
+
+def letters(value: str) -> bool:
+    from gitmem.core.text import STOP_WORDS
+
+    return (STOP_WORDS | ABOUT).isdisjoint(value.replace("-", " ").split())
+
+
+def mnemonic(value: str) -> bool:
+    """The words of a wallet."""
+    from gitmem.core.text import STOP_WORDS
+
+    words = value.replace(",", " ").split()
+    return len(set(words)) > 9 and len(STOP_WORDS.intersection(words)) < 3
 
 
 ABOUT = _WEAK.union(
