@@ -1,24 +1,14 @@
 """The confidence that lives: what use has taught about a memory. Pure.
 
-A memory starts with the confidence its writer stated, or with that of its
-provenance. It rises in sessions that used it (its id was named in an answer, a
-file it names was changed after it was told, a person accepted it), falls slowly
-in sessions that were told it and did not use it, and at once where it was
-contradicted. Being told is never credit.
+A memory starts with the confidence its writer stated, or with that of its provenance. It rises in
+sessions that used it (its id was named in an answer, a file it names was changed after it was told,
+a person accepted it), falls slowly in sessions that were told it and did not use it, and at once
+where it was contradicted. Being told is never credit. Neglect is counted in sessions, not in days:
+a memory that nobody was told has not been tried.
 
-Promises. The result depends on the set of records alone: no order, no clock,
-no repetition changes it, so every clone that has the same private notes has
-the same numbers. A session counts once, whatever happened in it how often:
-nobody gains by talking much. Values stay between 0 and 1; more use never
-lowers one, more neglect and more contradiction never raise one. What is not
-counted is not there: a memory without any evidence has no number of ours.
-
-Neglect is counted in sessions, not in days: a memory that nobody was told has
-not been tried, however old it is, and no clock decides anything here.
-
-For the order of answers the question counts too, as far as ids can tell
-(`in_vain`): a session that was told a memory in vain speaks against it as much
-as it was told the other things that are found now, and not otherwise.
+Promises. The result depends on the set of records alone, so every clone that has the same private
+notes has the same numbers. A session counts once, whatever happened in it how often. Values stay
+between 0 and 1; more use never lowers one, more neglect and more contradiction never raise one.
 """
 
 from __future__ import annotations
@@ -33,21 +23,18 @@ if TYPE_CHECKING:
     Row = tuple[str, str, str, int]  # name of a memory, session, how, number
 
 OPS = ("receipt", "feedback", "verdict")  # of the records that say something about use
-# How a memory was told: the routes of `session`.
-SHOWN = ("start", "prompt", "subagent", "compact", "tool")
+SHOWN = ("start", "prompt", "subagent", "compact", "tool")  # how a session was told a memory
 CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
 
-# Where a memory starts whose writer stated no confidence; and without a provenance: then all of the
-# number is what was counted.
+# Where a memory starts whose writer stated no confidence; and without a provenance.
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
 UNSAID = 0.5
-# How many sessions of use the start is worth. How much one that was told a memory in vain adds to
-# that weight: an answer to a prompt or a file was meant, the block at a session's start goes to
-# everybody, whatever they came for. How far credit may move what that block says.
-WEIGHT = 1.0
+WEIGHT = 1.0  # sessions of use that the start is worth
 MEANT = ("prompt", "tool")
+# What a session that was told a memory in vain adds to that weight: an answer to a prompt or a file
+# was meant, the block at a session's start goes to everybody, whatever they came for.
 NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
-GAIN = 0.5
+GAIN = 0.5  # how far credit may move a score in that block
 DOUBT = 0.2  # how much of a score full doubt of its writer takes away
 DROP = 0.25  # what one contradiction leaves of a confidence
 # Of the order of answers: powers of 1 + sessions of use and of 1 + sessions in vain, and how far
@@ -55,14 +42,13 @@ DROP = 0.25  # what one contradiction leaves of a confidence
 # are in no other figure of docs/evaluation.md.
 RISE, FALL, MOST = 0.33, 0.25, 2.0
 _MOST = 10_000  # a count in a record of others
+_HEX = frozenset("0123456789abcdef")
 
 
 class Evidence:
     """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one,
     `vain` is how many were told it in vain, `against` how many contradict it.
     """
-
-    __slots__ = ("against", "ignored", "used", "vain")
 
     def __init__(
         self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0
@@ -85,7 +71,6 @@ def confidence(start: float, found: Evidence) -> float:
 
 
 def start(stated: object, provenance: object) -> float:
-    """What its writer stated; else what its provenance is worth."""
     if (said := _stated(stated)) is not None:
         return said
     return START.get(provenance, UNSAID) if isinstance(provenance, str) else UNSAID
@@ -124,8 +109,7 @@ def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -
 
     `near`: what was found now, with its score; `told`: {found: {session that was told it: whether
     it used it}}. A session was about this question as far as it was told the rest of what is found:
-    0 to 1, by score. So what was no use for something else loses nothing here, and what comes up
-    each time for the likes of this question, and never helps, makes room."""
+    0 to 1, by score. So what was no use for something else loses nothing here."""
     about: dict[str, float] = {}
     for found, sessions in told.items():
         for session in sessions:
@@ -144,9 +128,8 @@ def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -
 def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) -> Evidence:
     """What the (session, how, number) rows of one memory add up to.
 
-    `versions`: those of its texts that are shown now. A contradiction that
-    names other ones was answered by an edit and counts no more.
-    """
+    `versions`: those of its texts that are shown now; a contradiction of other ones was answered
+    by an edit."""
     use: dict[str, float] = {}
     told: dict[str, float] = {}
     verdicts: dict[str, set[str]] = {}
@@ -157,8 +140,7 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
         elif how == CITED:
             use[session] = 1.0
         elif how == TOUCHED:
-            # Of so many memories that name the same file nobody knows which one helped: they share
-            # one use.
+            # Memories that name the same file share one use: nobody knows which one helped.
             use[session] = max(use.get(session, 0.0), 1 / max(1, number))
         elif how in (ACCEPTED, REJECTED):
             verdicts.setdefault(session, set()).add(how)
@@ -175,11 +157,9 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
 
 
 def rows(data: Mapping[str, Any]) -> list[Row]:
-    """What one record says of use; empty for any other record. Shapes that no git mem writes are
-    left out.
+    """What one record says of use; empty for any other record.
 
-    What a session did goes by the memory's short name (`short`), what a person said by its id.
-    """
+    What a session did goes by the memory's short name (`short`), what a person said by its id."""
     if data.get("op") == "verdict":
         return _verdict(data)
     if data.get("op") == "receipt":
@@ -253,6 +233,3 @@ def is_id(value: object) -> bool:
 def _is_name(value: object) -> bool:
     """A session as receipts name it: a UUID or a digest."""
     return isinstance(value, str) and 32 <= len(value) <= 36 and not set(value) - _HEX - {"-"}
-
-
-_HEX = frozenset("0123456789abcdef")

@@ -1,15 +1,14 @@
 """From a set of records to memories. Pure: no clock, no order, no storage.
 
-Promise: the result depends only on the *set* of records, so folding commutes,
-is associative and idempotent, and every clone that holds the same lines shows
-the same memories, however stock git merged them.
+Promise: the result depends only on the *set* of records, so folding commutes, is associative and
+idempotent, and every clone that holds the same lines shows the same memories.
 
-The rules. A record covers the versions in its `after`. A content version that nothing covers is
-visible; two of them are concurrent edits, shown as one where they do not contradict each other
-(`unite`), else both, until one record covers them. A memory whose versions are all covered is
-forgotten, or superseded where content of another memory did it: a create record, or an edit, where
-two memories became one. Purge records remove every record of the memory, or the lines, they name.
-Records about commits (`mark`, `move`) and about sessions (`receipt`) are no part of it."""
+A record covers the versions in its `after`. A content version that nothing covers is visible; two
+of them are concurrent edits, shown as one where they do not contradict each other (`unite`), else
+both, until one record covers them. A memory whose versions are all covered is forgotten, or
+superseded where content of another memory did it. Purge records remove every record of the memory,
+or the lines, they name. Records about commits and sessions are no part of it.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 """Which memories a text names. Pure.
 
-The one rule, for answers, edges, proposals and whoever else asks: a memory is
-named by the first eight digits of its id, as all output shows it, or by more of
-them, as a word of its own, in any case. What letters or digits go on from, or
-go into, is another word. A commit is named the same way, so a word means a
-memory only where one has that id. Standard library only and nothing that
-costs: the end of every answer waits for it.
+The one rule: a memory is named by the first eight digits of its id, as all output shows it, or by
+more of them, as a word of its own, in any case. A commit is named the same way, so a word means a
+memory only where one has that id. The end of every answer waits for this module.
 """
 
 from __future__ import annotations
@@ -18,13 +15,11 @@ LEAST = 8  # digits by which an id is shown (`context_render.ID`); fewer name no
 
 
 def named(text: str, ids: Iterable[str]) -> list[str]:
-    """Those of the ids that a text names. No other id is ever seen."""
     low = _lower(text)
     return [id for id in ids if next(_places(low, id), None) is not None]
 
 
 def words(terms: Iterable[str]) -> set[str]:
-    """The words of a text, in lower case, that may be ids of memories."""
     return {w for w in terms if LEAST <= len(w) <= 32 and _HEX.issuperset(w)}
 
 
@@ -47,10 +42,7 @@ def _lower(text: str) -> str:
 
 
 def _places(low: str, id: str) -> Iterator[tuple[int, int]]:
-    """Where a text in lower case names a memory.
-
-    One whose id another tool made of other characters has no name in texts.
-    """
+    """Where a text names an id; one that another tool made of other characters has no name."""
     whole = id.lower()
     begin = whole[:LEAST]
     if len(begin) < LEAST or not whole.isalnum():

@@ -1,10 +1,8 @@
 """The content of some lines, told apart from how they are laid out. Pure.
 
-Promise: the same words find themselves again in another version of the text,
-moved, indented or wrapped anew; other words never do. White space does not
-count, nor do the marks with which a wrapped comment begins its later lines, nor
-a comma before a bracket that closes on the next line. Everything else counts,
-case and quotes among them.
+Promise: the same words find themselves again in another version of the text, moved, indented or
+wrapped anew; other words never do. White space does not count, nor do the marks with which a
+wrapped comment begins its later lines, nor a comma before a bracket that closes on the next line.
 """
 
 from __future__ import annotations
@@ -36,9 +34,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def wrong(lines: str) -> str:
-    """What is wrong with text that was meant as lines, in words that follow its name; "" for lines,
-    and for what was meant as something else.
-    """
+    """What is wrong with text meant as lines, in words that follow its name; "" for nothing."""
     first, dash, last = lines.partition("-")
     if parse(lines) or not (first + last).isascii() or not (first + last).isdigit():
         return ""
@@ -55,11 +51,10 @@ def wrong(lines: str) -> str:
 
 
 class Layout:
-    """A text as one string of what counts, and where its lines lie in it.
+    """A text as one string of what counts (`flat`), and where its lines lie in it.
 
-    A comment's leader is no part of the string: it is the state of its line. Where
-    the state changes from one line to the next, a line break and the new state stand
-    between them, so code that becomes a comment is other text.
+    A comment's leader is the state of its line. Where the state changes, a line break and the new
+    state stand between the lines, so code that becomes a comment is other text.
     """
 
     def __init__(self, raw: bytes) -> None:

@@ -54,8 +54,6 @@ class Space:
     `weight`: of the words against the meaning, by how well the best words cover the question and by
     what part of the best cosine the memory has that they found."""
 
-    __slots__ = ("floor", "scale", "share", "weight")
-
     def __init__(
         self, scale: float, floor: float, share: float, weight: Callable[[float, float], float]
     ) -> None:
@@ -84,20 +82,6 @@ class Hit:
 
     `bm25` and `cosine` are raw (None: not known), `score` is in [0, 1].
     """
-
-    __slots__ = (
-        "bm25",
-        "cosine",
-        "fused",
-        "lexical",
-        "phrases",
-        "prior",
-        "retrieval",
-        "row",
-        "score",
-        "semantic",
-        "weight",
-    )
 
     def __init__(self, row: int, bm25: float | None, cosine: float | None) -> None:
         self.row = row

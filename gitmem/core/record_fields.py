@@ -6,6 +6,10 @@ from it. A new field is a row here, and an option of a command where people set 
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TEXT, LINE, WORD, CHOICE, NUMBER = "text", "line", "word", "choice", "number"
 SET, LIST, PATHS, IDS = "set", "list", "paths", "ids"
 ENTRIES = (SET, LIST, PATHS, IDS)  # kinds that are lists
@@ -22,36 +26,21 @@ class Field:
     prose, so what cannot be decoded is refused, not replaced. `choices`: the words that a CHOICE
     may have. A change of `searched` or `label` raises `cache.SCHEMA`."""
 
-    __slots__ = (
-        "choices content draft exported inherited kind label limit name natural searched"
-    ).split()
+    content = True
+    draft = True
+    inherited = False
+    exported = True
+    searched = False
+    label = ""
+    natural = True
+    choices: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        limit: int = 0,
-        *,
-        content: bool = True,
-        draft: bool = True,
-        inherited: bool = False,
-        exported: bool = True,
-        searched: bool = False,
-        label: str = "",
-        natural: bool = True,
-        choices: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, name: str, kind: str, limit: int = 0, **unlike: Any) -> None:
+        """`unlike`: what is not as above."""
         self.name = name
         self.kind = kind
         self.limit = limit
-        self.content = content
-        self.draft = draft
-        self.inherited = inherited
-        self.exported = exported
-        self.searched = searched
-        self.label = label
-        self.natural = natural
-        self.choices = choices
+        vars(self).update(unlike)
 
 
 PROVENANCE = ("VERIFIED", "CITED", "ASSUMED", "CACHED")

@@ -1,10 +1,10 @@
 """The commit that made a memory stale: the first after which a path of it never said again what it
 says.
 
-Nothing is tried one by one: git names the commits between the memory's own and HEAD that touched
-the path, under each of its names, and one look at the objects says in which of them it still was
-what it was. From HEAD back along those where it was not, to a commit all of whose parents still had
-it. So a change that was reverted and made again is the second one, and a rename is followed.
+Git names the commits between the memory's own and HEAD that touched the path, under each of its
+names, and one look at the objects says in which of them it still was what it was. From HEAD back
+along those where it was not, to a commit all of whose parents still had it. So a change that was
+reverted and made again is the second one.
 
 The whole history between is looked at, not the first parents alone: the merge that brought the
 commit is named beside it. Where a merge took the change from a side that does not descend from the
@@ -209,8 +209,6 @@ class _Search:
                     hint="`git fetch --unshallow` brings it",
                 ) from None
             self._held[id] = again is not None
-
-    # What to say of it
 
     def _answer(self, culprit: str, base: str) -> dict[str, Any]:
         parents = self._listed("--parents", "-n1", culprit)[1:]

@@ -1,19 +1,15 @@
 """What lies between two revisions: what a branch teaches, changes, contradicts and makes stale.
 
 `A..B` compares what is known at A with what is known at B, as `git log A..B` does with commits;
-`A...B` begins where B left A. What is known at A is read as of A, what is new as of B
-(`snapshot_view`), so both have their texts and states of then.
+`A...B` begins where B left A. Memories of A are shown as of A, new ones as of B (`snapshot_view`).
 
 - teaches: memories about commits that B has and A has not, by whatever way (a branch that was
   squashed into A has nothing new for it);
 - changes, forgets: edits and forgets made on the way;
 - contradicts: what supersedes a memory of A, or by its words speaks against one (as `consolidate`
-  finds it: a proposal to look at, no verdict);
+  finds it: a proposal, no verdict);
 - makes stale: memories of A whose paths were as they said, and are not after what B did since it
-  left A. What A did since then is not B's doing, and what B itself superseded or edited is not
-  stale.
-
-Promise: git decides what lies between. A bounded number of processes.
+  left A; not those that B itself superseded or edited.
 """
 
 from __future__ import annotations
@@ -38,9 +34,8 @@ Objects = list[dict[str, Any]]
 
 
 class Range:
-    """Two commits: `base` and `tip` by their full ids, `fork` where the tip's history left that of
-    the base ("" where they have none in common).
-    """
+    """Two commits by their full ids, and `fork`, where the tip's history left that of the base
+    ("" for nowhere)."""
 
     def __init__(self, store: Store, words: list[str]) -> None:
         if not words or len(words) > 2 or not all(words):

@@ -24,8 +24,6 @@ class Line:
     commit or an earlier one, history ends there; `ids`: memories about it.
     """
 
-    __slots__ = ("commit", "ids", "number", "older", "text")
-
     def __init__(self, number: int, commit: str, text: str) -> None:
         self.number = number
         self.commit = commit

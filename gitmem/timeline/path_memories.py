@@ -24,18 +24,16 @@ _KNOWN = (path_state.SAME, path_state.CHANGED, path_state.RENAMED)
 
 
 class _Present:
-    """What became of a path that a memory names. `renamed`: its name now, where that is not the one
-    asked about; `lined`: whether the memory is about lines of it; `lines`: where these are now,
-    None where they are not found; `reason`: why nobody can tell.
-    """
+    """What became of a path that a memory names."""
 
     def __init__(self, state: path_state.PathState, path: str, noted: str, asked: str) -> None:
         span = lineanchor.parse(noted.partition("@")[0])
         name = memory_rows.bare(record.clean(state.now or path))
         known = state.state in _KNOWN and not state.reason
-        self.renamed = name if name != asked and known else ""
-        self.lined = span is not None
+        self.renamed = name if name != asked and known else ""  # its name now
+        self.lined = span is not None  # whether the memory is about lines of it
         found = state.state in (path_state.SAME, path_state.RENAMED)
+        # where these are now, None where they are not found
         self.lines = (lineanchor.parse(state.lines) or span) if found else None
         self.reason = {"reason": state.reason} if state.state == path_state.UNKNOWN else {}
 
@@ -59,8 +57,10 @@ class Matches:
     def _add(self, row: int, by: str, **more: Any) -> None:
         self.why.setdefault(row, []).append({"by": by, **more})
 
-    def by_paths(self, names: path_history.Names) -> None:
-        """Finds what names the path, a former name, a directory above, or something inside."""
+    def find(self, names: path_history.Names, lines: list[Line]) -> None:
+        """Finds what names the path, a former name, a directory above, or something inside; and
+        memories about the commits that wrote the lines, or about predecessors of them.
+        """
         reasons = self._spellings(names)
         labels = self._labels("value IN (SELECT value FROM json_each(?))", json.dumps([*reasons]))
         whole = {(value, row) for value, row in labels if reasons[value] in (FILE, FORMER)}
@@ -83,6 +83,7 @@ class Matches:
                 first, end = ("", "\U0010ffff") if name == "." else (name + "/\0", name + "0")
                 for value, row in self._labels("value >= ? AND value < ?", first, end):
                     self._add(row, INSIDE, path=value)
+        self._by_commits(lines)
 
     def _spellings(self, names: path_history.Names) -> dict[str, str]:
         """{path as a memory may name it: the reason}."""
@@ -114,8 +115,7 @@ class Matches:
                     found[path, row] = here
         return found
 
-    def by_commits(self, lines: list[Line]) -> None:
-        """Finds memories about the commits that wrote the lines, or about predecessors of them."""
+    def _by_commits(self, lines: list[Line]) -> None:
         wrote: dict[str, list[list[int]]] = {}
         for line in lines:
             if line.commit and not line.older:

@@ -1,12 +1,12 @@
 """`git mem check`: which memories are stale, for people and for CI.
 
 Stale is a memory of which a path says something else than when it was noted, or is gone. With a
-revision, only what became so since: there the path was still as noted, or the memory was not there
-yet. Memories of branches that HEAD does not contain are not asked about.
+revision, only what became so since. Memories of branches that HEAD does not contain are not asked
+about.
 
 Promise: it fails closed. What nobody can tell (where a path went, in a shallow clone) is listed as
-unknown and does not pass. A path that never can be compared (its name is not UTF-8) is told and
-stops nobody. Where notes cannot be read, nothing passes: their memories are not even counted.
+unknown and does not pass, nor does anything where notes cannot be read. A path that never can be
+compared (its name is not UTF-8) is told and stops nobody.
 """
 
 from __future__ import annotations

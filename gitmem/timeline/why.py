@@ -12,7 +12,8 @@ Promise: git decides who wrote what and what was renamed. Each object says by wh
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_history, reinstate, snapshot_view
 from ..core import record
@@ -26,28 +27,17 @@ from .path_memories import Matches
 
 _BRANCHES = 64  # that are looked at for a path which is not at HEAD
 
-
-class Answer(NamedTuple):
-    """`items`: public objects, each with `why`, the surest first; `more`: how many were left out;
-    `lines`: those asked about; `name`: that of the file now.
-    """
-
-    items: list[dict[str, Any]]
-    more: int
-    lines: list[Line]
-    name: str
+Items = list[dict[str, Any]]
 
 
-def why(
-    store: Store, text: str, *, at: str = "", limit: int | None = None
-) -> tuple[list[dict[str, Any]], int]:
+def why(store: Store, text: str, *, at: str = "", limit: int | None = None) -> tuple[Items, int]:
     """(public objects, each with `why`, the surest first; how many more there are)."""
     asked = target(store, text, at)
-    answer = _ask(store, asked, at, limit, strict=bool(asked.first))
-    return answer.items, answer.more
+    items, more, _, _ = _ask(store, asked, at, limit, strict=bool(asked.first))
+    return items, more
 
 
-def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[dict[str, Any]], str]:
+def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, str]:
     """(the lines with the ids of memories about them, those memories as `why` gives them, the name
     of the file). Raises MemError where there is no such file.
     """
@@ -62,31 +52,38 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
 
 def _ask(
     store: Store, asked: Target, at: str, limit: int | None, *, strict: bool, needed: bool = False
-) -> Answer:
-    """`strict`: raises MemError where there are no such lines. `needed`: and where a partial clone
+) -> tuple[Items, int, list[Line], str]:
+    """(objects, how many were left out, the lines asked about, the name of the file now).
+
+    `strict`: raises MemError where there are no such lines. `needed`: and where a partial clone
     cannot tell who wrote them; else warns.
     """
 
-    def read(cache: Cache) -> Answer:
-        if not at:
-            return answer(cache, None)
-        with snapshot_view.opened(store, cache, at) as past:
-            if past.reason:
+    def read(cache: Cache) -> tuple[Items, int, list[Line], str]:
+        with snapshot_view.opened(store, cache, at) if at else nullcontext() as past:
+            if past and past.reason:
                 store.warn(f"warning: {past.reason}")
-            return answer(past, past)
-
-    def answer(cache: Cache, past: snapshot_view.Snapshot | None) -> Answer:
-        head = past.head if past else store.repo.head()
-        names = _names(store, cache, head, asked)
-        lines: list[Line] = []
-        try:
-            lines = blamed(store, names, asked, head, bool(at), strict)
-        except Withheld as e:
-            if needed:
-                raise
-            store.warn(f"warning: {e.message}")
-        items, more = _items(store, cache, past, head, asked, at, limit, lines, names)
-        return Answer(items, more, lines, names.now or asked.path)
+            head = past.head if past else store.repo.head()
+            names = _names(store, past or cache, head, asked)
+            lines: list[Line] = []
+            try:
+                lines = blamed(store, names, asked, head, bool(at), strict)
+            except Withheld as e:
+                if needed:
+                    raise
+                store.warn(f"warning: {e.message}")
+            if past:
+                matches = Matches(store, past, head, asked, Filter())
+                matches.find(names, lines)
+                stands = dict(past.states)
+            else:
+                matches, stands = _at_head(store, cache, head, asked, lines, names)
+            items, more = _objects(store, matches, stands, at, limit)
+            if past:
+                past.tell(items)
+            else:
+                anchor_state_update.update_later(store, cache, stands)
+            return items, more, lines, names.now or asked.path
 
     return store.with_cache(read)[0]
 
@@ -104,45 +101,41 @@ def _names(store: Store, cache: Cache, head: str, asked: Target) -> path_history
     return names
 
 
-def _items(
+def _at_head(
     store: Store,
     cache: Cache,
-    past: snapshot_view.Snapshot | None,
     head: str,
     asked: Target,
-    at: str,
-    limit: int | None,
     lines: list[Line],
     names: path_history.Names,
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[Matches, dict[str, anchor_state.AnchorState]]:
+    """What is found at HEAD, and the states of its anchors."""
     repo = store.repo
-    condition = Filter()
-    if not past:
-        reinstate.settle(repo, cache, store.table)
-        condition = reinstated.seen_from(cache, condition, head)
-    matches = Matches(store, cache, head, asked, condition)
-    matches.by_paths(names)
-    if lines and not past and anchor_state_store.slot_of(cache, head) is None:
+    reinstate.settle(repo, cache, store.table)
+    matches = Matches(store, cache, head, asked, reinstated.seen_from(cache, Filter(), head))
+    if lines and anchor_state_store.slot_of(cache, head) is None:
         # Finds what was squashed into the commits that wrote the lines.
         anchor_state.states(repo, cache, anchor_state.of_memories(cache), head)
-    matches.by_commits(lines)
-    unknown = not names.kind and not past and not matches.names_path()
+    matches.find(names, lines)
+    unknown = not names.kind and not matches.names_path()
     if unknown and (branch := _branch_with(store, asked.path)):
         store.warn(
             f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there"
         )
-    if past:
-        stands = dict(past.states)
-    else:
-        anchors = {anchor for _, anchor, _, _ in matches.facts() if record.object_id(anchor)}
-        stands = anchor_state.states(repo, cache, anchors, head)
-    rows = memory_rows.firsts(cache, matches.ranked(stands))
+    anchors = {anchor for _, anchor, _, _ in matches.facts() if record.object_id(anchor)}
+    return matches, anchor_state.states(repo, cache, anchors, head)
+
+
+def _objects(
+    store: Store,
+    matches: Matches,
+    stands: dict[str, anchor_state.AnchorState],
+    at: str,
+    limit: int | None,
+) -> tuple[Items, int]:
+    rows = memory_rows.firsts(matches.cache, matches.ranked(stands))
     chosen = rows[:limit]
-    items = view.objects(store, cache, chosen, at or "HEAD", stands, aged=matches.aged)
-    if past:
-        past.tell(items)
-    else:
-        anchor_state_update.update_later(store, cache, stands)
+    items = view.objects(store, matches.cache, chosen, at or "HEAD", stands, aged=matches.aged)
     for row, item in zip(chosen, items, strict=True):
         item["why"] = matches.why[row]
     return items, len(rows) - len(chosen)
