@@ -1,10 +1,8 @@
-"""The user's signing keys as git knows them: which program, which key, which files; and the one
-place that starts such a program.
+"""The user's signing keys as git knows them (`gpg.*`, `user.signingKey`), and the one place that
+starts a signing program.
 
-Everything comes from the settings git reads for signed commits (`gpg.*`, `user.signingKey`);
-relative file names start where git's do, at the top of the working tree. Promise: a program that is
-missing, hangs or asks in vain ends in `Unusable`, with words for the user, never in a wait without
-end.
+Promise: a program that is missing, hangs or asks in vain ends in `Unusable`, with words for the
+user, never in a wait without end.
 """
 
 from __future__ import annotations

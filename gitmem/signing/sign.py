@@ -5,7 +5,6 @@ is the armored text that git's own programs make; an SSH one is made for the nam
 that it can never pass for the signature of a commit, nor a commit's for one of a memory.
 
 Promise: all records of a call are signed, or `CannotSign` is raised and nothing has been stored.
-Where signing is off this module is not even loaded.
 
 Cost: one process a record, about 5 ms. ssh-keygen signs many files in one process: 10,000 in 5.5 s,
 and a passphrase is asked for once.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import binascii
 import calendar
-import contextlib
 import os
 import tempfile
 import time
@@ -94,12 +93,10 @@ class Checker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            if self._files:
-                self._files.cleanup()
+        if self._files:
+            self._files.cleanup()
 
     def of(self, r: Record) -> Verdict:
-        """The verdict on a record's signature."""
         armor = r.data.get("signature")
         if armor is None:
             return Verdict(NONE)
@@ -125,13 +122,11 @@ class Checker:
     def _file(self, name: str, content: str) -> str:
         """A temporary file with this content: the programs read signatures by a file's name."""
         if self._files is None:
-            self._files = tempfile.TemporaryDirectory(prefix="git-mem-sig-")
+            self._files = tempfile.TemporaryDirectory("", "git-mem-", ignore_cleanup_errors=True)
         path = os.path.join(self._files.name, name)
         with open(path, "w", encoding="utf-8") as f:
             f.write(content)
         return path
-
-    # OpenPGP and X.509
 
     def _gpg(self, kind: str, payload: bytes, armor: str) -> Verdict:
         program = self._keys.program(kind)
@@ -167,8 +162,6 @@ class Checker:
             return Verdict(UNTRUSTED, signer, key, why)
         return Verdict(GOOD, signer, key)
 
-    # SSH
-
     def _ssh(self, payload: bytes, armor: str, at: object) -> Verdict:
         public, namespace = _parse(armor)
         if not public:
@@ -181,9 +174,7 @@ class Checker:
         if revoked and not os.access(revoked, os.R_OK):
             why = f"cannot read '{revoked}', which names the revoked keys"
             return Verdict(UNKNOWN, key=key, reason=why)
-        check = _SshCheck(
-            self._keys, payload, self._file("signature", armor + "\n"), _verify_time(at)
-        )
+        check = _SshCheck(self._keys, payload, self._file("signature", armor + "\n"), at)
         signer, tried, words = self._signer(check, public)
         if signer:
             return Verdict(GOOD, signer, key)
@@ -191,7 +182,7 @@ class Checker:
         if status:
             return Verdict(BAD, key=key, reason=last_line(err))
         first = tried[0] if tried else ""
-        if revoked and self._is_revoked(check, public, first):
+        if revoked and self._is_revoked(check, public):
             return Verdict(REVOKED, first, key)
         for row in words.splitlines():
             if "has expired" in row or "not yet valid" in row:
@@ -208,8 +199,7 @@ class Checker:
         """(principal for whom the signature is valid, those tried, the program's words)."""
         if not check.allowed:
             return "", [], ""
-        # A key hardly ever changes its principal. `verify` alone decides, so a principal that was
-        # found for another time is a guess worth one try.
+        # `verify` alone decides, so a principal found for another time is a guess worth one try.
         tried = self._principals.get(public, [])
         for name in tried:
             if check.verify(name):
@@ -221,24 +211,21 @@ class Checker:
                 return name, tried, words
         return "", [*tried, *found], words
 
-    def _is_revoked(self, check: _SshCheck, public: bytes, signer: str) -> bool:
+    def _is_revoked(self, check: _SshCheck, public: bytes) -> bool:
         """Whether only the list of revoked keys makes it fail; the program does not say so."""
-        if signer and check.verify(signer, revoked=""):
-            return True
         kind = public[4 : 4 + int.from_bytes(public[:4], "big")].decode("ascii", "replace")
         anyone = self._file("anyone", f"anyone {kind} {base64.b64encode(public).decode()}\n")
-        valid = check.verify("anyone", anyone, revoked="")
-        return valid and not check.verify("anyone", anyone)
+        return check.verify("anyone", anyone, "") and not check.verify("anyone", anyone)
 
 
 class _SshCheck:
     """`ssh-keygen -Y` on one signature. `allowed`: the allowed signers file, "" for none."""
 
-    def __init__(self, keys: Keys, payload: bytes, named: str, when: list[str]) -> None:
+    def __init__(self, keys: Keys, payload: bytes, named: str, at: object) -> None:
         self._keys = keys
         self._payload = payload
         self._named = named
-        self._when = when
+        self._when = _verify_time(at)
         self.allowed = keys.allowed if keys.allowed and os.path.isfile(keys.allowed) else ""
 
     def run(self, *words: str) -> tuple[int, bytes, bytes]:
@@ -279,7 +266,7 @@ def _parse(armor: str) -> tuple[bytes, bytes]:
 def _verify_time(at: object) -> list[str]:
     """Keys are judged as of the time a record claims, in local time, as git does for commits."""
     try:
-        when = time.localtime(calendar.timegm(time.strptime(str(at), "%Y-%m-%dT%H:%M:%SZ")))
+        when = time.localtime(calendar.timegm(time.strptime(str(at), record.STORED)))
         return ["-Overify-time=" + time.strftime("%Y%m%d%H%M%S", when)]
     except (ValueError, OverflowError, OSError):
         return []

@@ -48,10 +48,7 @@ _SECRETLESS = (
 
 
 class Trust:
-    """The policy of one repository.
-
-    `home`: the directory that relative names in git's settings start from.
-    """
+    """The policy of one repository. `home`: where relative names in git's settings start."""
 
     def __init__(self, settings: Config, home: str) -> None:
         self.policy = settings["trust"]
@@ -258,8 +255,7 @@ def _last(cache: Cache) -> int:
 
 
 def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:
-    """[(version, memory id, field, rule)] of lines whose text looks like a credential; the text
-    itself is not repeated.
+    """[(version, memory id, field, rule)] of lines whose text looks like a credential.
 
     The id is "" for lines that no memory's id finds: `git mem purge` takes their version.
     """
