@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from .core import record
 from .core.errors import MemError, NotARepository
+from .core.plural import many
 from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
@@ -65,7 +66,7 @@ class Store:
 
     @property
     def identity(self) -> str:
-        """Who commits notes: every notes commit is made with it."""
+        """Who commits notes."""
         return self.author or "git mem <>"
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
@@ -141,7 +142,16 @@ class Store:
             try:
                 cache, fresh = self._open(), False
                 if refresh:
-                    fresh = self._refresh(cache, most, progress, deep, ahead)
+                    done = index.refresh(
+                        cache,
+                        self.sources,
+                        self.table,
+                        most=most,
+                        progress=progress,
+                        deep=deep,
+                        ahead=ahead,
+                    )
+                    fresh = done is not None
                 self._tell_missing()
                 return action(cache), fresh
             except MemError:
@@ -170,19 +180,6 @@ class Store:
         reason = "rebuilt" if damaged else "read while others write it"
         return self._in_memory(action, f"cannot be {reason}", most)
 
-    def _refresh(
-        self,
-        cache: Cache,
-        most: int | None,
-        progress: Callable[[int], None] | None = None,
-        deep: bool = False,
-        ahead: Ahead | None = None,
-    ) -> bool:
-        added = index.refresh(
-            cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead
-        )
-        return added is not None
-
     def _tell_missing(self) -> None:
         """Says once that a ref was mended, and why memories may be missing from an answer."""
         for _, notes in self.sources:
@@ -201,7 +198,7 @@ class Store:
                 else "`git fsck` names what is missing"
             )
             self.warn(
-                f"warning: {len(gone)} object{'s' * (len(gone) != 1)} of the notes cannot be read,"
+                f"warning: {many(len(gone), 'object')} of the notes cannot be read,"
                 f" so memories may be missing: {why}"
             )
 
@@ -227,8 +224,8 @@ class Store:
         self.warn(f"warning: the memory cache {reason}, answering without it")
         self.close_cache()
         self._cache = cache_file.open_in_memory()
-        fresh = self._refresh(self._cache, most)
-        return action(self._cache), fresh
+        done = index.refresh(self._cache, self.sources, self.table, most=most)
+        return action(self._cache), done is not None
 
     def close_cache(self) -> None:
         if self._cache is not None:

@@ -29,22 +29,19 @@ _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
-    """What a sync did. `sent`: the records that left (or would leave); `received`: how many lines
-    came in; `ref`: where private notes went or came from; `branch` and `commits`: what goes along;
-    `purged`: text was taken out of this clone or of the remote's history; `secret`: why a dry run
-    would have been refused.
-    """
+    """What a sync did."""
+
+    received = 0  # lines that came in
+    dry = False
+    ref = ""  # where private notes went or came from
+    purged = False  # text was taken out of this clone or of the remote's history
+    branch = ""  # that goes along, with `commits`
+    secret: MemError | None = None  # why a dry run would have been refused
 
     def __init__(self, remote: str) -> None:
         self.remote = remote
-        self.received = 0
-        self.sent: list[dict[str, Any]] = []
-        self.dry = False
-        self.ref = ""
-        self.purged = False
-        self.branch = ""
+        self.sent: list[dict[str, Any]] = []  # records that left, or would leave
         self.commits: list[str] = []
-        self.secret: MemError | None = None
         self.remarks: list[str] = []
 
 
@@ -73,10 +70,12 @@ def offers(store: Store, name: str) -> bool:
 
 
 def pull(store: Store, name: str = "") -> Report:
-    """Takes in what the remote has."""
+    """Takes in what the remote has; before, as in `push`, our notes are put in order: what stock
+    git took out of them would leave with the history, what it merged in may have been purged.
+    """
     there = _remote(store, name)
     report = Report(there.name)
-    _prepare(store, report)
+    report.purged = store.settle("git mem: sync").replaced
     _finish(store, there, report, _take_in(store, there, report))
     return report
 
@@ -95,7 +94,7 @@ def push(
     there = _remote(store, name)
     report = Report(there.name)
     report.branch = _branch(store) if branch else ""
-    _prepare(store, report)
+    report.purged = store.settle("git mem: sync").replaced
     refused = ""
     if take_in or there.tip() != there.tracked():
         refused = _take_in(store, there, report)
@@ -193,17 +192,8 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
-    if not commit:
-        return False
     asked = ("merge-base", "--is-ancestor", other, commit)
-    return store.repo.git.run_status(*asked, ok=(0, 1, 128))[1] == 0
-
-
-def _prepare(store: Store, report: Report) -> None:
-    """Puts our notes in order: what stock git took out would leave with the history, unseen; what
-    it merged in may have been purged.
-    """
-    report.purged = store.settle("git mem: sync").replaced or report.purged
+    return bool(commit) and store.repo.git.run_status(*asked, ok=(0, 1, 128))[1] == 0
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:
