@@ -80,9 +80,7 @@ class Store:
 
     @property
     def home(self) -> str:
-        """Where git resolves relative file names of its settings: the top of the working tree, also
-        for a worker that runs in the git directory.
-        """
+        """Where git resolves relative file names of its settings: the top of the working tree."""
         top = self.repo.top
         # git takes a worker's directory for the working tree
         if top and top != os.path.realpath(self.repo.git_dir):

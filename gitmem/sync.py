@@ -62,10 +62,7 @@ def _remote(store: Store, name: str) -> Remote:
 
 
 def offers(store: Store, name: str) -> bool:
-    """Whether a remote has memories that are not here.
-
-    Asks it, for a few seconds at most, unless there are some here already.
-    """
+    """Whether a remote has memories and nothing is here; asks it for a few seconds at most."""
     return bool(name) and not store.team.tip() and Remote(store.repo, name, store.team.ref).offers()
 
 
@@ -274,9 +271,8 @@ def scrub(store: Store, report: Report, sure: bool) -> None:
 
 
 def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
-    """What a push would give to a remote that has the notes commit `theirs` ("" for none); lines
-    of others have `op` None. `more`: lines that will be written before. What stock git took out of
-    our notes goes along too.
+    """What a push would give to a remote that has the notes commit `theirs` ("": none), also what
+    stock git took out of our notes; `op` is None in lines of others. `more`: lines to be written.
     """
     gained = (line for _, line in notes.gained(notes.tip(), theirs))
     return [_shown(line) for line in dict.fromkeys([*gained, *notes.owed(theirs), *more])]

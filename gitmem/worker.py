@@ -132,16 +132,13 @@ def _attempt(action: Callable[..., object], *args: Any) -> Exception | None:
 
 
 def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
-    """Gives each handler its events, in their order; returns those to be tried again.
-
-    Lines that are no event are skipped: torn ones, and those of a newer git mem.
-    """
+    """Gives each handler its events, in their order; returns those to be tried again."""
     events: dict[str, list[Event]] = {}
     for line in lines:
         try:
             event = json.loads(line.decode("utf-8", "surrogateescape"))  # it may name any path
         except (ValueError, RecursionError):
-            continue
+            continue  # a torn line
         kind = event.get("event") if isinstance(event, dict) else None
         if isinstance(kind, str) and kind in HANDLERS:
             events.setdefault(kind, []).append(event)
@@ -215,10 +212,7 @@ def _pushed(store: Store, events: list[Event]) -> None:
 
 
 def _behind(store: Store, events: list[Event]) -> None:
-    """A hook found the cache behind: what follows an event brings it up to date.
-
-    A file it could not read is made anew, unless somebody did since.
-    """
+    """A hook found the cache behind; a file it could not read is made anew."""
     for inode in {event.get("damaged") for event in events}:
         if type(inode) is int and inode > 0:
             _log(store, "a hook found the cache damaged; it is made anew")

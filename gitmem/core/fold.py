@@ -32,10 +32,10 @@ ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 class Memory:
     """What the records say of one id.
 
-    `versions`: visible content records (for a superseded memory the last ones),
-    the one to show first, united where they do not contradict each other (`unite`);
-    more than one means alternatives. `apart`: all of them as their lines say them, the
-    oldest first. `heads`: every version an edit or forget of this memory must name in `after`.
+    `versions`: visible content records (for a superseded memory the last ones), the one to show
+    first, united where they do not contradict each other (`unite`); more than one are alternatives.
+    `apart`: all of them as their lines say them, the oldest first. `heads`: every version an edit
+    or forget of this memory must name in `after`.
     """
 
     __slots__ = ("apart", "heads", "id", "records", "status", "superseded_by", "versions")
@@ -81,9 +81,7 @@ class Tombstones:
         return bool(self.ids or self.versions)
 
     def doom(self, line: bytes) -> bool:
-        """Whether a line may not be anywhere: any but a purge record, named by its version, or a
-        record by its memory.
-        """
+        """Whether a line may not be anywhere: named by its version, or a record by its memory."""
         line = line.strip()
         named = bool(self.versions and line) and version_of(line) in self.versions
         if not named and not any(n in line for n in self._needles):
@@ -148,8 +146,7 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
 
 
 def once(versions: Iterable[Record]) -> list[Record]:
-    """Of versions that look alike the first. The newest by its own claim stands first, where that
-    can be; time only orders the display."""
+    """Of versions that look alike the first; the newest by its own claim stands first."""
     from . import unite
 
     shown: dict[tuple[object, ...], Record] = {}

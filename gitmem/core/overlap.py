@@ -30,11 +30,8 @@ def cover(wanted: Collection[str], held: Collection[str], df: Mapping[str, int],
 
 
 def rarity(term: str, df: Mapping[str, int], n: int) -> float:
-    """What a term says: the log of how few of the `n` documents hold it.
-
-    As if a hundred other documents were there: in a store of twenty, where twelve say
-    "deployment", the word still says something.
-    """
+    """What a term says: the log of how few of the `n` documents, and of a hundred others, hold it:
+    where twelve of twenty say "deployment", the word still says something."""
     return log((n + 100) / (df.get(term, 0) + 1))
 
 
@@ -46,8 +43,6 @@ def pairs(terms: Sequence[str]) -> set[tuple[str, str]]:
 def phrases(asked: Collection[tuple[str, str]], held: Sequence[str]) -> float:
     """Share of the question's pairs that stand side by side in a text, too, 0 to 1.
 
-    "cache lock" is more likely meant by a text about the cache lock than by one about a lock in
-    one sentence and a cache in another. A question of fewer than FEWEST_PAIRS counts as if it had
-    as many: one pair in common says little.
+    A question of fewer than FEWEST_PAIRS counts as if it had as many: one in common says little.
     """
     return len(pairs(held).intersection(asked)) / max(FEWEST_PAIRS, len(asked))

@@ -1,18 +1,15 @@
 """From two candidate lists to one answer: fusion and priors.
 
-Owns: the score of a hit, which vector hits are admitted, and what a prior may do.
-Whether the answer fits at all is for `verdict`. Pure functions over numbers; the
-caller filters first (type, paths, scope ...), fetches the candidates and
-shows the result.
+Owns: the score of a hit, which vector hits are admitted, and what a prior may do. Whether the
+answer fits at all is for `verdict`. Pure functions over numbers.
 
 Promises:
 
-* No rank inversion: a document that is at least as good on both routes, and whose
-  text holds as much of the question, never ranks below. Scores are parts of the
-  best candidate's, never ranks, so a list cut shorter moves nobody.
+* No rank inversion: a document that is at least as good on both routes, and whose text holds as
+  much of the question, never ranks below. Scores are parts of the best candidate's, never ranks, so
+  a list cut shorter moves nobody.
 * A prior may reorder hits, by at most the factor PRIOR_MAX, never admit or drop one.
-* The same input gives the same output; ties go to the lower row, unless the caller orders them
-  (`Search` does, by id).
+* Ties go to the lower row, unless the caller orders them (`Search` does, by id).
 
 Measured on eval/dev, nDCG@10 of 200 candidates a route: `tools/eval_retrieval.py`.
 """
@@ -108,9 +105,7 @@ class Hit:
 
 
 def ceiling(wanted: Sequence[str], df: Mapping[str, int], n: int) -> float:
-    """Sum of FTS5's weights of the terms: BM25 of a document of average length with each of them
-    once.
-    """
+    """BM25 of a document of average length with each of the terms once."""
     return sum([max(1e-6, log((n - df.get(t, 0) + 0.5) / (df.get(t, 0) + 0.5))) for t in wanted])
 
 
@@ -124,13 +119,11 @@ def fuse(
 ) -> list[Hit]:
     """Hits, best first.
 
-    `lexical` holds (row, bm25) with FTS5's own sign, lower is better; `vector`
-    (row, cosine) of the nearest documents. `cosines` should hold the cosine of
-    every lexical row that has a vector, also of those that are not among the
-    nearest (exact, and cheap: 200 vectors): without them a document found by
-    words alone gets nothing for its meaning (0.002 less on the mean).
-    `ceiling` is `ceiling()` of all terms of the query, also of unknown ones. `space`: of
-    the cosines. `cover`: of the query by the best lexical hits (`overlap.cover`).
+    `lexical` holds (row, bm25) with FTS5's own sign, lower is better; `vector` (row, cosine) of the
+    nearest documents; `cosines` the cosine of every lexical row that has a vector, also of those
+    that are not among the nearest: without them a document found by words alone gets nothing for
+    its meaning (0.002 less on the mean). `ceiling` is `ceiling()` of all terms of the query, also
+    of unknown ones. `cover`: of the query by the best lexical hits (`overlap.cover`).
     Tag: "hybrid" is what both routes would have found alone.
     """
     words: dict[int, float] = {}
@@ -183,12 +176,9 @@ def reread(hits: Sequence[Hit], held: Mapping[int, tuple[float, float]]) -> list
 
 
 def apply_priors(hits: Sequence[Hit], priors: Mapping[int, float]) -> list[Hit]:
-    """The same hits in a new order: score = fused * prior, each prior held within 1/PRIOR_MAX ..
-    PRIOR_MAX.
+    """The same hits in a new order: score = fused * prior, held within 1/PRIOR_MAX .. PRIOR_MAX.
 
-    `priors` names rows; a row without one, or with NaN, counts as 1. Multiply
-    recency, confidence, branch and staleness before: the bound is for all of
-    them together. Rows that are no hits are ignored.
+    A row without a prior, or with NaN, counts as 1. The bound is for all priors of a row together.
     """
     for hit in hits:
         prior = priors.get(hit.row, 1.0)

@@ -186,10 +186,7 @@ def identify(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def create(fields: dict[str, Any], *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """A new memory from fields that `record_content.checked` gave.
-
-    `extra` (commit, after, marks ...) is stored where not empty.
-    """
+    """A new memory from fields that `record_content.checked` gave; `extra` where not empty."""
     return envelope("create", identify(dict(fields)), at, extra)
 
 
@@ -218,10 +215,8 @@ def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any
 
 
 def move(old: str, new: str, author: str = "") -> dict[str, Any]:
-    """Says that a commit took the place of another one.
-
-    With an author it is that person's word. Without one it repeats what the notes show, and
-    nothing in it is by chance, so everybody who repeats the same move writes the same line.
+    """Says that a commit took the place of another one: an author's word, or without one what the
+    notes show; then nothing is by chance, so everybody who repeats it writes the same line.
     """
     data: dict[str, Any] = {"v": FORMAT, "op": "move", "id": old, "commit": new}
     return envelope("move", data, "", {"author": author}) if author else data
@@ -302,12 +297,9 @@ def stored(seconds: float) -> str:
 
 
 def latest(newest: str = "") -> str:
-    """The latest time that counts: now, or that of the newest commit of the notes where it is
-    later.
+    """The latest time that counts: now, or that of the newest commit of the notes if it is later.
 
-    A record is written before the commit that brings it, so a true one is
-    never later than both. Who forges a record also writes that commit's time:
-    no commit is taken to be more than AHEAD later than now.
+    Who forges a record also writes that commit's time: none is taken to be more than AHEAD later.
     """
     now = time.time()
     return min(max(stored(now), newest), stored(now + AHEAD))

@@ -16,11 +16,7 @@ _LONG_PATH_FIELD = 2 * record.MAX_WORD
 
 
 def checked(given: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
-    """The fields of a record: texts cleaned, sizes bounded, empty fields left out.
-
-    Only fields of the table are read; lines of others keep the rest. Raises Refused with the name
-    of the field.
-    """
+    """The fields of a record: texts cleaned, sizes bounded, empty ones left out. Raises Refused."""
     out: dict[str, Any] = {"body": _body(given.get("body"), max_body)}
     for field in FIELDS:
         check = _CHECKS.get(field.kind)
@@ -40,9 +36,7 @@ def checked(given: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
 
 
 def sound(given: dict[str, Any]) -> dict[str, Any]:
-    """The fields of another tool's record that have the right shape: an edit must not fail on one
-    that the user did not touch.
-    """
+    """The fields of another tool's record that have the right shape: no edit fails on them."""
     out = {}
     for name, value in given.items():
         try:
@@ -54,10 +48,7 @@ def sound(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_no_text(given: dict[str, Any]) -> None:
-    """Raises Refused for prose that could only be stored damaged (see `record.clean`).
-
-    Names of people, branches and files may be of other encodings.
-    """
+    """Raises Refused for prose that could only be stored damaged (see `record.clean`)."""
     for name, value in given.items():
         if name not in BY_NAME or not BY_NAME[name].natural:
             continue
@@ -135,9 +126,7 @@ def _entries(field: Field, value: Any) -> list[str]:
 
 
 def _paths(field: Field, value: Any) -> list[dict[str, str]]:
-    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted, and what a newer version
-    may have added is kept.
-    """
+    """Paths as `[{"path": ..., "blob": ...}]`; what a newer version may have added is kept."""
     if value is None or value == "":
         return []
     items = [value] if isinstance(value, (str, dict)) else value

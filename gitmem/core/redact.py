@@ -29,9 +29,6 @@ from .record_fields import FLOW
 
 # a random token holds a digit or two capitals side by side; most long words of prose do not
 _MIXED = re.compile("[0-9]|[A-Z][A-Z]")
-# passwords by their names in other languages; `contraseña` and `mot de passe` are seen by `pass`
-_FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
-_SCRIPTS = tuple("contraseñ lösenord hasł парол 密码 密碼 パスワード 비밀번호 şifre jelszó".split())
 # the shortest documented token (an AWS access key id) has 20 characters
 _LONG = 19
 # the fields in which one text flows into the next
@@ -141,12 +138,14 @@ def _scan(text: str) -> Found:
         from gitmem.core import redact_named
 
         redact_named.named(text, low, found)
-        redact_named.manifest(text, low, found)
-    found += redact_places.read(text, low, telling)
-    if any(word in low for word in (_FOREIGN if text.isascii() else _FOREIGN + _SCRIPTS)):
+        if "data" in low:
+            redact_named.manifest(text, low, found)
+    found += redact_places.read(text, low, words, telling)
+    foreign = redact_places.FOREIGN + (() if text.isascii() else redact_places.SCRIPTS)
+    if any(word in low for word in foreign):
         from gitmem.core import redact_named
 
-        redact_named.named(text, low, found, redact_named.FOREIGN)
+        redact_named.named(text, low, found, f"({'|'.join(foreign)})")
     return found
 
 
@@ -156,9 +155,9 @@ def _tokens(text: str, joined: str, found: Found) -> None:
     rows += anchored
     if regex(_RUN).search(joined):
         rows += bare
-    for rule, literal, pattern in rows:
-        # tokens hold no space, so the long words alone say whether the whole text is worth reading
-        if literal in joined and regex(pattern, re.ASCII).search(joined):
+    # tokens hold no space, so the long words alone say whether the whole text is worth reading
+    for rule, literal, pattern in [row for row in rows if row[1] in joined]:
+        if regex(pattern, re.ASCII).search(joined):
             found += [
                 (rule, m.start(), m.end())
                 for m in regex(pattern, re.ASCII).finditer(text)

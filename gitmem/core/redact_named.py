@@ -42,11 +42,6 @@ _KEY_OF = (
     r"consumer|session|admin|root|publish|webhook|functions|secret|project|server|write|"
     r"ingest|fastly)[ _.-]?$"
 )
-# the word for it in other languages: as telling as ours, and no prose
-FOREIGN = (
-    r"(contrase[ñn]a|kennwort|senha|wachtwoord|haslo|heslo|lösenord|hasło|парол[ья]|密码|密碼|"
-    r"パスワード|비밀번호|şifre|jelszó)"
-)
 # quotes and brackets after the name; an annotation (`: str =`); or prose and command lines, held to
 # more
 _BETWEEN = (

@@ -45,7 +45,7 @@ _UNREAL = (
     r"(?:my)?(?:host|hostname|server|domain|company)\.(?:com|org|net)(?![\w.-])|"
     r"(?:[\w-]+\.)*example\.|[\w.-]*\.(?:test|invalid|local|example)(?![\w.-])|[\w-]*(?![\w.-]))"
 )
-_USERINFO = r"(?i)://([^\s/:@\"'<>`]{0,255}):(?!\1@)([^\s/@\"'<>`]{3,255})@"
+_USERINFO = r"://([^\s/:@\"'<>`]{0,255}):(?!(?i:\1)@)([^\s/@\"'<>`]{3,255})@"
 _KEY_BLOCK = (
     r"---- ?-?BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)? ?-?----"
     r"(?:[^-]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,60}-----)?"
@@ -98,6 +98,9 @@ PLACES: tuple["Place", ...] = (
 )  # fmt: skip
 
 # Looked for where a text has one of TELLING, so that other texts pay for few marks.
+# The word for `password` in other languages, as it begins; more are seen by `pass`.
+FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
+SCRIPTS = tuple("contraseñ lösenord hasł парол 密码 密碼 パスワード 비밀번호 şifre jelszó".split())
 TELLING = ("pass", "secret", "token", "key", "pw", "auth", "cred", "bearer", "login", "logon")
 TOLD: tuple["Place", ...] = (
     ("authorization", ("bearer", "authorization"), f"{_SCHEMED}{_CREDENTIAL}", "random_looking"),
@@ -205,12 +208,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("ldapcompare", "", rf"\s-w\s?{V}"),
     ("ldappasswd", "", rf"\s-[as]\s?{V}"),
     ("smbclient rpcclient smbget smbtree smbcacls", "", _PERCENT),
-    (
-        "curl",
-        "",
-        r"\s(?:-\w{0,4}[uU]|--user|--proxy-user)[ =]?[\"']?"
-        r"[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})",
-    ),
+    ("curl", "",
+     r"\s(?:-\w{0,4}[uU]|--user|--proxy-user)[ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
     ("lftp ncftp", "", r"\s-u ?[\"']?[^\s,\"']{1,64},([^\s\"'`]{3,128})"),
     ("http https ab xh", "", r"\s-[aA][ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
     ("wget aria2c", "", rf"\s--(?:http-|ftp-|proxy-)?passw(?:or)?d[ =]{V}"),
@@ -224,12 +223,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("snmp-server", "community", rf"\scommunity\s+(?!(?:public|private)\b){V}"),
     ("xfreerdp xfreerdp3 wlfreerdp sdl-freerdp cmdkey wmic", "", rf"\s/p(?:ass|assword)?:{V}"),
     # a program may stand there as well: it has no digit and no sign
-    (
-        "runas",
-        "",
-        r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"
-        rf"(?=\S*[\d!@#$%^&*?+~]){V}",
-    ),
+    ("runas", "", r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"
+     rf"(?=\S*[\d!@#$%^&*?+~]){V}"),
     (_IMPACKET, "", r"\s[\"']?(?:[\w.-]{1,64}/)?[\w.$-]{1,64}:([^\s\"'`@]{3,128})@[\w.-]"),
     ("schtasks", "", rf"\s/rp\s{V}"),
     ("net", "use", rf"\s/user:\S{{1,64}}\s+(?!/){V}|\s\\\\\S{{1,200}}\s+(?![/*]){V}(?=\s+/user)"),
@@ -239,12 +234,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("rabbitmqctl", "", rf"\s(?:add_user|change_password)\s+\S{{1,64}}\s+{V}"),
     ("wpa_passphrase", "", rf"^\s+\S{{1,64}}\s+{V}"),
     ("nmcli", "", rf"\spassword\s{V}"),
-    (
-        "sqlplus rman expdp impdp sqlldr sqlcl",
-        "",
-        # `scott/tiger` is the account of everybody's examples
-        r"\s[\"']?[A-Za-z]\w{0,30}/(?!tiger\b)[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)",
-    ),
+    # `scott/tiger` is the account of everybody's examples
+    ("sqlplus rman expdp impdp sqlldr sqlcl", "",
+     r"\s[\"']?[A-Za-z]\w{0,30}/(?!tiger\b)[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)"),
     ("kubectl oc", "secret", r"--from-literal[ =][\"']?[\w.-]{1,64}=[\"']?([^\s\"'`]{4,256})"),
     ("aws", "configure", r"\sset\s+\S{0,64}(?:secret|token)\S{0,64}\s+(\S{8,2048})"),
     ("mc mcli", "", rf"\s(?:alias\s+set|config\s+host\s+add)(?:\s+\S{{1,200}}){{3}}\s+{V}"),
@@ -255,22 +247,23 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("git", "config", rf"\s\S{{0,64}}\.password\s+{V}"),
     ("bundle", "config", r"\s\S{1,100}\s+[\"']?[\w.-]{1,64}:([^\s\"'`]{4,128})"),
     ("composer poetry", "config", rf"basic\S{{0,100}}\s+\S{{1,64}}\s+{V}"),
-)
+)  # fmt: skip
 # the same, where a plain word may stand as well: the value has to look random
 LOGINS: tuple[tuple[str, str, str], ...] = (
-    (
-        "vault cargo snyk wandb ngrok pulumi netlify doctl travis railway",
-        "",
-        rf"\s(?:login|auth|authtoken|add-authtoken|auth-token)\s+(?:--relogin\s+)?{_TOKEN}",
-    ),
+    ("vault cargo snyk wandb ngrok pulumi netlify doctl travis railway", "",
+     rf"\s(?:login|auth|authtoken|add-authtoken|auth-token)\s+(?:--relogin\s+)?{_TOKEN}"),
     ("npm yarn pnpm", "", rf"(?:_authToken|_auth|_password)[ =]+{_TOKEN}"),
     ("nuget dotnet codecov doctl gem vercel netlify surge", "", _KEY_OPTION),
     ("composer poetry bundle conda", "", rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$"),
     ("anaconda", "", rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$"),
     ("snmpget curl http wget", "", rf"(?i)\s-H\s*[\"'][\w-]{{1,40}}:\s*(?:\w+\s+)?{_TOKEN}"),
-)
+)  # fmt: skip
 
-_NAMES = frozenset(" ".join(row[0] for row in COMMANDS + LOGINS).encode().split())
+_by_name: dict[str, list[tuple[str, str, str]]] = {}  # (word behind it, options, test)
+for _rows, _test in ((COMMANDS, "given"), (LOGINS, "key")):
+    for _names, _behind, _pattern in _rows:
+        for _name in _names.split():
+            _by_name.setdefault(_name, []).append((_behind, _pattern, _test))
 # what a shell, a sentence or Markdown has around a word, made blanks; not `:`, or every address
 # would name the command `https`
 _BREAKS = bytes(32 if chr(c) in "`\"'$()[]{}|;&<>/\\,=#!@." else c for c in range(256))
@@ -288,8 +281,8 @@ def _by_mark(table: "Iterable[Place]") -> "dict[str, list[Place]]":
 _places, _told = _by_mark(PLACES), _by_mark(TOLD)
 
 
-def read(text: str, low: str, telling: bool) -> "Found":
-    """What the rows find. `low` is the text in lower case; `telling`: it has one of TELLING."""
+def read(text: str, low: str, words: list[str], telling: bool) -> "Found":
+    """What the rows find. `low`: the text in lower case; `telling`: it has one of TELLING."""
     rows = [row for mark, some in _places.items() if mark in low for row in some]
     if telling:
         rows += [row for mark, some in _told.items() if mark in low for row in some]
@@ -299,23 +292,27 @@ def read(text: str, low: str, telling: bool) -> "Found":
         spans = [m.span() for m in regex(outer).finditer(text)] if outer else [(0, len(text))]
         for start, end in spans:
             found += _values(rule, inner, text[start:end], start, test)
-    return found + _options(text, low)
+    # what stands beside a command, unless it is a word of its own
+    if any(mark in text for mark in ("`", " -", " /", ".py ")) or _by_name.keys() & words:
+        found += _options(text, low)
+    return found
 
 
 def _options(text: str, low: str) -> "Found":
     """What stands behind the options of commands."""
     found: Found = []
     # bytes: ten times faster than `str.translate`
-    names = _NAMES.intersection(low.encode("utf-8", "surrogatepass").translate(_BREAKS).split())
-    for name in sorted(n.decode() for n in names):
+    words = (
+        low.encode("utf-8", "surrogatepass").translate(_BREAKS).decode("utf-8", "replace").split()
+    )
+    for name in sorted(_by_name.keys() & words):
         for m in regex(rf"{name}(?<![\w.-]{name})(?:\.exe|\.py)?(?=\s)").finditer(low):
             rest = text[m.end() : m.end() + 400]
             if end := regex(_END).search(rest):
                 rest = rest[: end.start()]
-            for rows, test in ((COMMANDS, "given"), (LOGINS, "key")):
-                for listed, behind, options in rows:
-                    if name in listed.split() and behind in rest:
-                        found += _values("password", options, rest, m.end(), test)
+            for behind, options, test in _by_name[name]:
+                if behind in rest:
+                    found += _values("password", options, rest, m.end(), test)
     return found
 
 

@@ -1,11 +1,9 @@
-"""The vendors' documented token shapes, one row each.
+"""The vendors' documented token shapes, one row each; and the cache of compiled patterns.
 
-Owns the table and the cache of compiled patterns. A rule has a literal that its token must contain,
-so clean text pays one `in` a rule and compiles nothing. Every pattern is linear: what precedes a
-token is tested right after the literal, before the run is read, and a repeated class that something
-must follow is bounded, or cannot hold the literal that would start it anew.
-
-The shapes are facts taken from the vendors' public documentation.
+A rule has a literal that its token must contain, so clean text compiles nothing. Every pattern is
+linear: what precedes a token is tested right after the literal, before the run is read, and a
+repeated class that something must follow is bounded, or cannot hold the literal that would start it
+anew. The shapes are facts taken from the vendors' public documentation.
 """
 
 import re
@@ -93,11 +91,8 @@ PREFIXED = (
     ("dynatrace-token", "dt0c01. dt0s16.", "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}"),
     ("contentful-token", "CFPAT-", "[\\w-]{43}"),
     ("jfrog-key", "AKCp", "[A-Za-z0-9]{65,}"),
-    (
-        "launchdarkly-key",
-        "sdk- mob-",
-        "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}" + END,
-    ),
+    ("launchdarkly-key", "sdk- mob-",
+     "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}" + END),
     ("netlify-token", "nfp_", "[A-Za-z0-9]{36,}"),
     ("planetscale-token", "pscale_tkn_ pscale_pw_ pscale_oauth_", "[\\w.-]{32,}"),
     ("prefect-key", "pnu_ pnb_", "[A-Za-z0-9]{36}"),
@@ -213,11 +208,8 @@ PREFIXED = (
     ("zoho-token", "1000.", f"{H32}\\.{H32}"),
     ("zuplo-key", "zpka_", "[0-9a-f]{32}_[0-9a-f]{8}"),
     ("aiven-password", "AVNS_", "[\\w-]{19}(?![\\w-])"),
-    (
-        "onepassword-key",
-        "A3-",
-        "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
-    ),
+    ("onepassword-key", "A3-",
+     "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
     ("google-api-key", "AQ.Ab8RN6", "[\\w-]{30,}"),
     ("dynatrace-token", "dt0s01. dt0s02. dt0s03. dt0s08.", "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}"),
     ("dynatrace-token", "dt0s09.", "[A-Z0-9]{8,24}\\.[A-Z2-7]{60,}"),
@@ -234,18 +226,15 @@ PREFIXED = (
     ("vault-token", "s.", "(?<![\\w.-]s\\.)[A-Za-z0-9]{24}(?![\\w.-])"),
     ("aws-access-key", "A3T", f"[A-Z0-9]{{17}}{END}"),
     ("aws-bedrock-key", "bedrock-api-key-", "[A-Za-z0-9+/]{60,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBQUklWQVRF", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBFQyBQUklWQVRF", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZB", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBFTkNSWVBURUQg", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBEU0EgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
-    ("private-key", "LS0tLS1CRUdJTiBQR1AgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
+    # the headers of keys in base64
+    ("private-key", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJTiBQUklWQVRF"
+     " LS0tLS1CRUdJTiBFQyBQUklWQVRF LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZB LS0tLS1CRUdJTiBFTkNSWVBURUQg"
+     " LS0tLS1CRUdJTiBEU0EgUFJJVkFURS LS0tLS1CRUdJTiBQR1AgUFJJVkFURS", "[A-Za-z0-9+/]{40,}={0,2}"),
     ("wallet-key", "xprv yprv zprv tprv", "[1-9A-HJ-NP-Za-km-z]{100,}"),
     ("nostr-key", "nsec1", f"[a-z0-9]{{58}}{END}"),
     ("jwt", "ZXlK", "[A-Za-z0-9+/]{80,}={0,2}"),
     ("jwt", "eyJ", "(?<![-_]eyJ)[\\w-]{8,}\\.eyJ[\\w-]{8,}\\.[\\w-]{10,}"),
-)
+)  # fmt: skip
 
 # rule, the literal, the whole pattern where the literal is not what comes first
 ANCHORED = (

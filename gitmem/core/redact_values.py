@@ -93,12 +93,6 @@ def mixing(value: str) -> float:
     return changes / pairs if pairs else 0.0
 
 
-def entropy(value: str) -> float:
-    """Bits a character, from the counts in the value itself."""
-    n = len(value)
-    return -sum(k / n * log2(k / n) for k in (value.count(c) for c in set(value)))
-
-
 def identifier(value: str) -> bool:
     """A UUID, or hex as long as a git object id or a digest: a secret only by its name."""
     if _UUID.fullmatch(value):
@@ -122,7 +116,9 @@ def random_looking(value: str, hashes: bool = True) -> bool:
     digits = sum(c.isdigit() for c in head)
     if digits < 2 and len(value) < 24:
         return False
-    return mixing(head) >= (0.15 if digits >= 2 else 0.1) and entropy(head) >= 3.0
+    shares = [head.count(c) / len(head) for c in set(head)]
+    entropy = -sum(share * log2(share) for share in shares)  # bits a character
+    return mixing(head) >= (0.15 if digits >= 2 else 0.1) and entropy >= 3.0
 
 
 def password_like(value: str, quoted: bool, tight: bool) -> bool:

@@ -1,20 +1,15 @@
 """Text that somebody else wrote, made harmless to look at: for terminals, for JSON, for a model's
 context.
 
-Owns the list of characters that show nothing, reorder what stands beside them
-or steer a terminal: C0 and C1 controls (so every escape sequence and every
-OSC 8 link loses its first byte), bidirectional overrides, isolates and marks
-(Trojan Source), zero-width characters, tag characters and variation selectors
-(text that a model reads and a person does not see), fillers, separators.
+Owns the list of characters that show nothing, reorder what stands beside them or steer a terminal:
+controls (so every escape sequence loses its first byte), bidirectional overrides and marks (Trojan
+Source), zero-width characters, tag characters and variation selectors (text that a model reads and
+a person does not see), fillers, separators. Not look-alike letters, stacked accents, private use.
 
-Promises. What comes out holds none of them, but for a joiner or an emoji
-selector where the script or the emoji needs it. Any string is accepted; the
-work is linear. What is stored is never changed: this is for output.
+Promises. What comes out holds none of them, but for a joiner or an emoji selector where the script
+or the emoji needs it. Any string is accepted; the work is linear. What is stored is never changed.
 
-Not attempted: look-alike letters of other scripts, stacked accents, private
-use characters.
-
-No import that costs, no `re` and no `unicodedata`: every prompt waits for it.
+No `re` and no `unicodedata`: every prompt waits for the import.
 """
 
 from __future__ import annotations
@@ -70,18 +65,12 @@ def quoted(text: str, *, lines: bool = True) -> str:
 
 
 def content(text: str, *, lines: bool = True) -> str:
-    """`inert` text as XML content: it can open and close nothing.
-
-    Quotation marks stay, so that it reads as it was written.
-    """
+    """`inert` text as XML content: it can open and close nothing; quotation marks stay."""
     return inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def json_text(encoded: str) -> str:
-    """JSON with hidden characters as \\u escapes: it says the same and can be looked at.
-
-    `encoded` is one line, as json.dumps makes it.
-    """
+    """JSON of one line with hidden characters as \\u escapes: it says the same."""
     if encoded.isascii() and encoded.isprintable():
         return encoded
     odd = [c for c in set(encoded) if hidden(c)]

@@ -1,18 +1,15 @@
 """Cuts text into the terms of the lexical index, and queries the same way.
 
-Owns: splitting, folding, stop words, stemming, the MATCH expression and the
-choice of the rarest terms. The FTS5 table only stores what `terms()` gave it
-(tokenizer `ascii`, terms joined by spaces), so a term's document frequency is
-exact, a query is cut by the code that cut the documents, and a new SQLite
-cannot change what is found.
+The FTS5 table only stores what `terms()` gave it (tokenizer `ascii`, terms joined by spaces), so a
+term's document frequency is exact, a query is cut by the code that cut the documents, and a new
+SQLite cannot change what is found.
 
-Promise: any string is accepted and nothing raises. A term holds letters and
-digits (plus `·` inside a version number, and vowel signs of scripts that have
-them); so in FTS5 it is exactly one token and never syntax. Work and output are
-bounded. The same text gives the same terms in every process.
+Promise: any string is accepted and nothing raises. A term holds letters and digits (plus `·` inside
+a version number, and vowel signs of scripts that have them); so in FTS5 it is exactly one token and
+never syntax. Work and output are bounded. The same text gives the same terms in every process.
 
-Every prompt waits for the import: ASCII text needs no `re` and no
-`unicodedata`, whose patterns alone took 6 ms to compile; others load them.
+Every prompt waits for the import: ASCII text needs no `re` and no `unicodedata`, whose patterns
+alone took 6 ms to compile; others load them.
 """
 
 from itertools import chain
@@ -93,10 +90,7 @@ def ends(query: str) -> str:
 
 
 def query_terms(query: str) -> list[str]:
-    """The distinct terms of a query, at most MAX_QUERY_TERMS, as many of the first as of the last.
-
-    A prompt of any size costs 5 ms at most.
-    """
+    """The distinct terms of a query: the first and the last ones, at most MAX_QUERY_TERMS."""
     distinct = list(dict.fromkeys(terms(ends(query))))
     if len(distinct) > MAX_QUERY_TERMS:
         distinct = distinct[: MAX_QUERY_TERMS // 2] + distinct[-MAX_QUERY_TERMS // 2 :]
@@ -144,10 +138,7 @@ def rare(wanted: list[str], df: dict[str, int], n: int, k: int = MAX_RARE) -> li
 
 
 class _Words(dict[str, tuple[str, ...]]):
-    """word as written -> its terms.
-
-    Most words of a corpus have been seen before: 0.05 µs instead of 8.
-    """
+    """word as written -> its terms. Most have been seen before: 0.05 µs instead of 8."""
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         found = tuple(_ascii_terms(word) if word.isascii() else _other_terms(word))

@@ -1,16 +1,12 @@
 """How sure one can be of an answer: HIT, WEAK or MISS, and whether an agent is told unasked.
 
-Two questions, two thresholds. `recall` was asked, so it shows what may fit (HIT,
-WEAK) and says where nothing does (MISS). A prompt asked for nothing: it is told
-something only from TELL_FROM on, so acknowledgements, errands and questions about
-other things stay unanswered.
+`recall` was asked, so it shows what may fit (HIT, WEAK) and says where nothing does (MISS). A
+prompt asked for nothing: it is told something only from TELL_FROM on.
 
-One figure decides both: the probability that the right memory is among the first
-hits, by a logistic regression over FEATURES. It is a careful one, since wrong
-answers and large stores weighed three times when `tools/calibrate_verdict.py` made
-the coefficients, one set for the cosines of the packaged table and one for the
-encoder's. Nothing in the features is tied to one corpus or to the scale of
-BM25. Pure functions over numbers.
+One figure decides both: the probability that the right memory is among the first hits, by a
+logistic regression over FEATURES, a careful one, since wrong answers and large stores weighed three
+times when `tools/calibrate_verdict.py` made the coefficients. Nothing in the features is tied to
+one corpus or to the scale of BM25. Pure functions over numbers.
 """
 
 from __future__ import annotations
