@@ -36,10 +36,8 @@ def entries(store: Store, remote: str) -> list[tuple[str, str, str]]:
 
 
 def default_remote(store: Store) -> str:
-    """The remote to use: `mem.remote`, where the branch is pushed to, `origin`, or the only one;
-    else "".
-
-    In a fork whose branch follows `upstream`, git pushes to `remote.pushDefault`: so do memories.
+    """The remote to use: `mem.remote`, where the branch is pushed to (in a fork that may be
+    `remote.pushDefault`), `origin`, or the only one; else "".
     """
     if store.settings["remote"]:
         return store.settings["remote"]

@@ -6,9 +6,9 @@ a time in a repository, at low priority, with an end in any case (`LIMIT`).
 
 Promise: no event is lost while a worker is asked for. Whoever wants something done appends a line
 and then looks for a living worker (`spool.asleep`); the worker looks at the spool again after it
-has given up its number and its lock. A handler that fails is written to `mem/worker.log`, without
-any text of the event, and stops no other. It gets its events once more, each alone; those that fail
-then wait for the next worker, `spool.TRIES` times and a day at most. Handlers must bear a repeat.
+has given up its lock. A handler that fails is logged, without any text of the event, and stops no
+other. Its events are tried once more, each alone; those that fail then wait for the next worker,
+`spool.TRIES` times and a day at most. Handlers must bear a repeat.
 """
 
 from __future__ import annotations

@@ -16,30 +16,22 @@ ENTRIES = (SET, LIST, PATHS, IDS)  # kinds that are lists
 
 
 class Field:
-    """One field.
+    """One field, unlike the defaults where its row says so. Changed `searched` or `label`: raise
+    `cache.SCHEMA`."""
 
-    `limit`: characters of a text or of one entry. `content`: part of what the memory says, so an
-    edit carries it on and two versions are united by it; the other fields say where a version comes
-    from. `draft`: a writer may give it. `inherited`: a memory that takes the place of another has
-    it from there. `exported`: an export has it. `searched`: recall looks for words in it. `label`:
-    the name under which the cache finds a memory by one entry. `natural`: its words are somebody's
-    prose, so what cannot be decoded is refused, not replaced. `choices`: the words that a CHOICE
-    may have. A change of `searched` or `label` raises `cache.SCHEMA`."""
-
-    content = True
-    draft = True
-    inherited = False
+    content = True  # part of what the memory says: edits carry it on, versions are united by it
+    draft = True  # a writer may give it
+    inherited = False  # a memory that takes the place of another has it from there
     exported = True
-    searched = False
-    label = ""
-    natural = True
-    choices: tuple[str, ...] = ()
+    searched = False  # recall looks for words in it
+    label = ""  # the name under which the cache finds a memory by one entry
+    natural = True  # somebody's prose: what cannot be decoded is refused, not replaced
+    choices: tuple[str, ...] = ()  # the words that a CHOICE may have
 
     def __init__(self, name: str, kind: str, limit: int = 0, **unlike: Any) -> None:
-        """`unlike`: what is not as above."""
         self.name = name
         self.kind = kind
-        self.limit = limit
+        self.limit = limit  # characters of a text or of one entry
         vars(self).update(unlike)
 
 

@@ -114,13 +114,11 @@ def match_expression(wanted: list[str]) -> str:
 
 
 def rare(wanted: list[str], df: dict[str, int], n: int, k: int = MAX_RARE) -> list[str]:
-    """The terms worth looking up among n documents, rarest first; `df` lacks a term or says in how
-    many it is.
+    """The terms worth looking up among n documents, rarest first; `df` says in how many a term is.
 
-    At most `k`, and no more once MAX_POSTINGS would be passed, but at least
-    MIN_RARE. From 50 documents on, a term of every second one is left out if
-    others remain: FTS5 gives it no weight, and it costs most. Repeats and
-    unknown terms are dropped; ties go to the term that stands first.
+    At most `k`, and no more once MAX_POSTINGS would be passed, but at least MIN_RARE. From 50
+    documents on, a term of every second one is left out if others remain: FTS5 gives it no weight,
+    and it costs most. Repeats and unknown terms are dropped; of equal terms the first comes first.
     """
     known = sorted(
         [term for term in dict.fromkeys(wanted) if df.get(term, 0) > 0], key=df.__getitem__

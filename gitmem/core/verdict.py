@@ -114,11 +114,7 @@ def probability(values: Sequence[float], coefficients: Sequence[float]) -> float
 
 
 def name(sure: float, covered: bool = False) -> str:
-    """HIT, WEAK or MISS.
-
-    `covered`: one of the first hits holds every term, so whoever looked for a word is shown where
-    it stands.
-    """
+    """HIT, WEAK or MISS. `covered`: one of the first hits holds every term."""
     return "HIT" if sure >= HIT_FROM else "WEAK" if covered or sure >= MISS_BELOW else "MISS"
 
 
@@ -128,8 +124,7 @@ def settled(sure: float, wanted: Sequence[str]) -> bool:
 
 
 def said(terms: Sequence[str]) -> list[str]:
-    """The terms without small talk and without the numbers of steps: "let's move on to 3.2" says
-    nothing that the one memory about version 3.2, or one with "let's", would answer."""
+    """The terms without small talk and the numbers of steps, as in "let's move on to 3.2"."""
     numbers = [term.replace("·", "") for term in terms]
     return [
         term

@@ -138,10 +138,8 @@ class Trust:
         self.keep(cache, self.check([(n, raw) for n, raw in lines if b'"signature"' in raw]))
 
     def catch_up(self, cache: Cache, most: int | None = MANY) -> bool:
-        """Checks what the cache has taken in since, at most `most` signatures; False where some
-        still wait.
-
-        Only where the policy is strict, and only texts: a forget is not injected.
+        """Checks the texts that the cache has taken in since, at most `most` signatures, where the
+        policy is strict; False where some still wait.
         """
         if not self.strict:
             return True

@@ -20,16 +20,14 @@ _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
 
 class Line:
-    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `older`: that
-    commit or an earlier one, history ends there; `ids`: memories about it.
-    """
+    """One line of a file."""
 
     def __init__(self, number: int, commit: str, text: str) -> None:
         self.number = number
-        self.commit = commit
+        self.commit = commit  # who wrote it, "" where it is not committed yet
         self.text = text
-        self.older = False
-        self.ids: list[str] = []
+        self.older = False  # that commit or an earlier one: history ends there
+        self.ids: list[str] = []  # memories about it
 
 
 class Withheld(MemError):
