@@ -84,7 +84,6 @@ _FOREIGN = (
 
 
 def _worker(common_dir: str) -> int:
-    """The process that a hook started."""
     _detach()
     named = bool(os.environ.get("GIT_DIR"))
     for name in _FOREIGN.split():

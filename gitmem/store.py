@@ -66,7 +66,6 @@ class Store:
 
     @property
     def identity(self) -> str:
-        """Who commits notes."""
         return self.author or "git mem <>"
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:

@@ -29,8 +29,6 @@ _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
-    """What a sync did."""
-
     received = 0  # lines that came in
     dry = False
     ref = ""  # where private notes went or came from

@@ -249,7 +249,6 @@ def _back_up(store: Store) -> None:
 
 
 def _refresh(store: Store) -> None:
-    """The cache takes in what is new."""
     if any(notes.tip() for _, notes in store.sources):
         store.with_cache(lambda cache: None)
 

@@ -145,7 +145,6 @@ class Layout:
         return (full[0] - first, min(last, len(self._lines)) - full[-1]) if full else (0, 0)
 
     def widened(self, found: tuple[int, int], margins: tuple[int, int]) -> tuple[int, int]:
-        """These lines and at most `margins` empty lines before and after them."""
         first, last = found
         while first > max(1, found[0] - margins[0]) and not self._lines[first - 2]:
             first -= 1
@@ -159,7 +158,6 @@ def _wordly(c: str) -> bool:
 
 
 def _next(rows: list[str], number: int) -> str:
-    """The next line that is not blank, stripped."""
     for row in rows[number + 1 : number + 20]:
         if row.strip():
             return row.strip()

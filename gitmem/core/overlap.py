@@ -36,7 +36,6 @@ def rarity(term: str, df: Mapping[str, int], n: int) -> float:
 
 
 def pairs(terms: Sequence[str]) -> set[tuple[str, str]]:
-    """The pairs of neighbouring terms."""
     return set(pairwise(terms))
 
 

@@ -16,8 +16,10 @@ ENTRIES = (SET, LIST, PATHS, IDS)  # kinds that are lists
 
 
 class Field:
-    """One field, unlike the defaults where its row says so. Changed `searched` or `label`: raise
-    `cache.SCHEMA`."""
+    """One field, unlike the defaults where its row says so.
+
+    A change of `searched` or `label` raises `cache.SCHEMA`.
+    """
 
     content = True  # part of what the memory says: edits carry it on, versions are united by it
     draft = True  # a writer may give it

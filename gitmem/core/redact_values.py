@@ -279,7 +279,6 @@ def letters(value: str) -> bool:
 
 
 def mnemonic(value: str) -> bool:
-    """The words of a wallet."""
     from gitmem.core.text import STOP_WORDS
 
     words = value.replace(",", " ").split()

@@ -27,7 +27,6 @@ def pack(ids: Iterable[str]) -> str:
 
 
 def unpack(text: object) -> list[str]:
-    """The short names in such a text; none where it is no such text."""
     from binascii import a2b_base64
 
     if not isinstance(text, str) or len(text) % _CODED:

@@ -67,7 +67,6 @@ def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
 
 
 def _score(hit: dict[str, Any]) -> str:
-    """How the score came about."""
     return ", ".join(
         f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}"
         for name, value in hit["explain"].items()
@@ -90,7 +89,6 @@ def _meta(hit: dict[str, Any]) -> str:
 
 
 def _path(path: dict[str, Any]) -> str:
-    """A path, with the lines of it that a memory is about."""
     lines = path.get("lines_now") or path.get("lines")
     return f"{path['path']}:{lines}" if lines else str(path["path"])
 
@@ -101,7 +99,6 @@ def _signed_by(hit: dict[str, Any]) -> str:
 
 
 def _signature(hit: dict[str, Any]) -> str:
-    """What is wrong with the signature, or not known about it."""
     return _SIGNED.get((hit.get("signature") or {}).get("state", ""), "")
 
 
@@ -138,7 +135,6 @@ def _anchor(anchor: dict[str, Any]) -> str:
 
 
 def _superseded(hit: dict[str, Any]) -> list[str]:
-    """That it does not hold any more, here or elsewhere."""
     remarks = [hit["status"]] if hit.get("status", "active") != "active" else []
     if elsewhere := hit.get("superseded_on"):
         branch, commit = elsewhere["branch"], elsewhere["commit"]
@@ -180,7 +176,6 @@ def listing(items: list[dict[str, Any]], more: int = 0) -> None:
 
 
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
-    """Everything about one memory."""
     rows = [
         ("memory", item["id"]),
         *((name, item[name]) for name in ("title", "type", "status", "scope", "author")),

@@ -36,7 +36,6 @@ def suggestion(item: dict[str, Any], place: str = "") -> None:
 
 
 def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
-    """One line a suggestion."""
     for item in items:
         sure = f"{item['confidence']:.2f}" if item["confidence"] is not None else "?   "
         state = item["state"]

@@ -76,7 +76,6 @@ def _table(**options: Any) -> Any:
 
 
 def pairs(rows: Sequence[tuple[str, Any]]) -> None:
-    """Name and value, one pair a line."""
     for name, value in rows:
         show((f"{name + ':':<17}", "dim"), (safe(str(value)), ""))
 

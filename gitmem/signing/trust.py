@@ -248,7 +248,6 @@ def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
 
 
 def _last(cache: Cache) -> int:
-    """The number of the newest line."""
     return int(cache.db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()[0])
 
 

@@ -191,7 +191,6 @@ class _Search:
         return {c: any(self._held.get(id, False) for id in some) for c, some in ids.items()}
 
     def _compare(self, ids: list[str]) -> None:
-        """Finds the memory's lines again in other versions of the file."""
         lines, _, content = self.lines.partition("@")
         if self._before is None:
             was = self.git.objects.get(self.blob)

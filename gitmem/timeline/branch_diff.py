@@ -248,7 +248,6 @@ def _became_stale(was: path_state.PathState, now: path_state.PathState) -> bool:
 
 
 def _rows(past: Snapshot, column: str, values: set[str] | set[int]) -> list[int]:
-    """Active rows with one of the values, the newest first."""
     order = f"{newest_first(past)}, row"
     sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
     return memory_rows.firsts(past, [row for (row,) in past.among(sql, values)])

@@ -20,8 +20,6 @@ _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
 
 class Line:
-    """One line of a file."""
-
     def __init__(self, number: int, commit: str, text: str) -> None:
         self.number = number
         self.commit = commit  # who wrote it, "" where it is not committed yet
@@ -48,7 +46,6 @@ class Target(NamedTuple):
     last: int = 0
 
     def meets(self, first: int, last: int) -> bool:
-        """Whether these lines are among those asked about."""
         return not self.first or (first <= self.last and last >= self.first)
 
 
@@ -78,7 +75,6 @@ def _in_tree(store: Store, name: str) -> str:
 
 
 def _exists(store: Store, name: str, at: str) -> bool:
-    """Whether the working tree or the revision has this path."""
     try:
         path = _in_tree(store, name)
     except MemError:
@@ -144,7 +140,6 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
 
 
 def _no_file(names: path_history.Names, asked: Target, in_tree: bool, past: bool) -> MemError:
-    """Why a path has no lines."""
     path = asked.path
     if not names.kind and names.cut == anchor_state.PARTIAL:
         return Withheld(names.now or path)
@@ -157,7 +152,6 @@ def _no_file(names: path_history.Names, asked: Target, in_tree: bool, past: bool
 
 
 def _content(top: str, name: str) -> bytes | None:
-    """The first bytes of a regular file in the working tree."""
     try:
         return worktree_file.read(top, name, _LARGE + 1, cut=True)
     except MemError:
@@ -165,7 +159,6 @@ def _content(top: str, name: str) -> bytes | None:
 
 
 def _parsed(porcelain: bytes) -> list[Line]:
-    """The lines of `git blame --porcelain`."""
     lines: list[Line] = []
     commit, number = "", 0
     for row in porcelain.split(b"\n"):

@@ -24,8 +24,6 @@ _KNOWN = (path_state.SAME, path_state.CHANGED, path_state.RENAMED)
 
 
 class _Present:
-    """What became of a path that a memory names."""
-
     def __init__(self, state: path_state.PathState, path: str, noted: str, asked: str) -> None:
         span = lineanchor.parse(noted.partition("@")[0])
         name = memory_rows.bare(record.clean(state.now or path))
@@ -135,7 +133,6 @@ class Matches:
                     self._add(row, COMMIT, commit=commit, lines=wrote[commit])
 
     def names_path(self) -> bool:
-        """Whether a memory names the path itself, or something in it."""
         found = {reason["by"] for reasons in self.why.values() for reason in reasons}
         return not found.isdisjoint({LINE, FILE, FORMER, INSIDE})
 

@@ -82,12 +82,10 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
 
 
 def _doubtful(stand: AnchorState | None) -> bool:
-    """Whether a memory may or may not be about this history."""
     return bool(stand and stand.state == anchor_state.UNKNOWN and stand.reason not in _HARMLESS)
 
 
 def _rows(cache: Cache) -> list[int]:
-    """The memories that name a path."""
     sql = (
         "SELECT row FROM memory WHERE status = 0 AND row IN"
         " (SELECT row FROM label WHERE kind = 'path') ORDER BY row"

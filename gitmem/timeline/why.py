@@ -109,7 +109,6 @@ def _at_head(
     lines: list[Line],
     names: path_history.Names,
 ) -> tuple[Matches, dict[str, anchor_state.AnchorState]]:
-    """What is found at HEAD, and the states of its anchors."""
     repo = store.repo
     reinstate.settle(repo, cache, store.table)
     matches = Matches(store, cache, head, asked, reinstated.seen_from(cache, Filter(), head))
