@@ -116,15 +116,15 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
     """Between its two looks at the tables somebody else commits."""
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
-    real = cache_check._words
+    real = cache_check._made_again
 
-    def words(*args: object) -> str:
+    def made_again(*args: object) -> object:
         other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
         write(other, "other", 1)
         other.close()
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cache_check, "_words", words)
+    monkeypatch.setattr(cache_check, "_made_again", made_again)
     assert cache_check.check_all(opened) == ""
     assert opened.count() == 2
     opened.close()

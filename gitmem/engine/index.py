@@ -20,7 +20,7 @@ from ..notes import ref_repair
 from . import error_kinds, unread
 from .cache import open_cache
 from .document import SCOPE_BITS
-from .update import Update
+from .update import BATCH, Update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _RE_EMBED = 2_000  # vectors of another space that such a search replaces before
 _SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
 _LOOKS = 256  # lines read between two looks at the clock
 _PORTION = 16  # lines taken in between two looks at the clock
-_BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
 _LITTLE = 0.5  # the same where somebody waits for an answer
 
@@ -103,7 +102,7 @@ class _Limits:
 
     @property
     def batch(self) -> int:
-        return _BATCH if self.until is None else _PORTION
+        return BATCH if self.until is None else _PORTION
 
     @property
     def wait(self) -> float:

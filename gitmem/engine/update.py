@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .document import Ahead
     from .embed import StaticTable
 
+BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
+
 
 class Update:
     """One transaction's worth of changes."""

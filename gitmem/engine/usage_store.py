@@ -124,29 +124,6 @@ def made(
     ]
 
 
-def wrong(cache: Cache, purged: set[str]) -> str:
-    """What is wrong with the two tables, "" for nothing: for the full check."""
-    wanted: dict[tuple[str, str, str], int] = {}
-    gone = _named(purged)
-    for r in stored(cache.db):
-        for id, session, how, number in confidence.rows(r.data):
-            if id not in gone:
-                old = wanted.get((id, session, how), number)
-                wanted[id, session, how] = (
-                    min(old, number) if how == confidence.TOUCHED else max(old, number)
-                )
-    stored_records = cache.db.execute("SELECT id, session, how, number FROM usage_record")
-    if wanted != {tuple(key): number for *key, number in stored_records}:
-        return "what is known of use differs from the feedback records"
-    found: dict[str, list[tuple[str, str, int]]] = {}
-    for first in {short.of(id) for id, _, _ in wanted}:
-        found.update(_said(cache.db, first))
-    counted = cache.db.execute("SELECT id, value, used, ignored, against, vain FROM confidence")
-    if set(made(found, versions_of(cache.db, list(found)))) != set(counted):
-        return "confidence differs from the feedback records"
-    return ""
-
-
 # --- reading ----------------------------------------------------------------
 
 
