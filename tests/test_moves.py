@@ -5,7 +5,6 @@ amended again and again.
 from __future__ import annotations
 
 import pathlib
-import sqlite3
 from collections.abc import Iterator
 
 from conftest import Lab
@@ -19,7 +18,7 @@ from gitmem.store import open_store
 
 
 def table(pairs: list[tuple[str, str]]) -> cache_file.Cache:
-    db = sqlite3.connect(":memory:")
+    db = cache_file.connect(":memory:")
     db.execute("CREATE TABLE move(old TEXT, new TEXT)")
     db.executemany("INSERT INTO move VALUES(?, ?)", pairs)
     return cache_file.Cache(db, "memory", "")

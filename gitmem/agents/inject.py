@@ -158,7 +158,7 @@ def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> li
         + (f" AND m.row IN ({only})" if only else "")
         + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?"
     )
-    slot = anchor_state_store.slot_of(cache, here.head)
+    slot = anchor_state_store.slots(cache).get(here.head)
     return cache.db.execute(sql, (*names, slot, *names, *args, SEEN)).fetchall()
 
 

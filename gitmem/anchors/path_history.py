@@ -114,7 +114,7 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
 
 def _of_directory(repo: Repo, cache: Cache, revision: str, found: Names, end: float) -> None:
     """Adds the names that memories have for a directory, where `_kept` does not know them."""
-    if anchor_state_store.slot_of(cache, revision) is not None:
+    if revision in anchor_state_store.slots(cache):
         return
     sql = "SELECT anchor, name || '/', blob, lines FROM noted_path WHERE slashes > 0"
     noted = cache.db.execute(sql).fetchall()

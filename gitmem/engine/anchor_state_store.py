@@ -10,14 +10,14 @@ Standard library only: every prompt waits for it.
 
 from __future__ import annotations
 
-from ..core import fastjson
 from ..git import refs_mtime
+from .sql import Connection, select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .cache import Cache, Connection
+    from .cache import Cache
 
     Weights = tuple[float, float, float]
 
@@ -36,7 +36,7 @@ REFS, HISTORY = "refs", "history"
 ASKED: Weights = (0.8, 0.65, 1.0)
 UNASKED: Weights = (0.5, 0.4, 0.9)
 
-_INSIDE = "(SELECT value FROM json_each(?))"
+_COLUMNS = "anchor, state, commit_id, into_commit, reason"
 
 
 def weight(state: str, reason: str, of: Weights) -> float:
@@ -47,12 +47,25 @@ def weight(state: str, reason: str, of: Weights) -> float:
     return unknown if state == UNKNOWN else 1.0
 
 
-class AnchorState:
+class State:
+    """What is kept of an anchor or of a path; `row`: its fields, in their order."""
+
+    def row(self) -> tuple[str, ...]:
+        return tuple(vars(self).values())
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.row()!r}"
+
+
+class AnchorState(State):
     """`commit`: the one to show; `into`: the commit that carries its change, if it is squashed;
     `reason`: why it is unknown, or ABANDONED.
     """
-
-    __slots__ = ("commit", "into", "reason", "state")
 
     def __init__(self, state: str, commit: str, into: str = "", reason: str = "") -> None:
         self.state = state
@@ -60,37 +73,24 @@ class AnchorState:
         self.into = into
         self.reason = reason
 
-    def row(self) -> tuple[str, str, str, str]:
-        return self.state, self.commit, self.into, self.reason
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AnchorState) and self.row() == other.row()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"AnchorState{self.row()!r}"
-
 
 def slots(cache: Cache) -> dict[str, int]:
     """{HEAD: the number under which its states are kept}."""
     return dict(cache.db.execute("SELECT commit_id, slot FROM head ORDER BY slot"))
 
 
-def slot_of(cache: Cache, head: str) -> int | None:
-    """The number under which the states of this HEAD are kept, None where they are not."""
-    found = cache.db.execute("SELECT slot FROM head WHERE commit_id = ?", (head,)).fetchone()
-    return int(found[0]) if found else None
+def kept(cache: Cache, slot: int) -> dict[str, AnchorState]:
+    """{anchor: state} of a slot."""
+    sql = f"SELECT {_COLUMNS} FROM anchor_state WHERE slot = ?"
+    return {anchor: AnchorState(*state) for anchor, *state in cache.db.execute(sql, (slot,))}
 
 
-def kept(cache: Cache, slot: int, where: str = "1", *values: object) -> dict[str, AnchorState]:
-    """{anchor: state} of a slot, as far as the SQL condition `where` holds."""
-    rows = cache.db.execute(
-        "SELECT anchor, state, commit_id, into_commit, reason FROM anchor_state"
-        f" WHERE slot = ? AND {where}",
-        (slot, *values),
-    )
-    return {anchor: AnchorState(*state) for anchor, *state in rows}
+def _kept_of(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, AnchorState]:
+    """The same of some anchors."""
+    sql = f"SELECT {_COLUMNS} FROM anchor_state WHERE anchor IN {{}} AND slot = ?2"
+    slot = slots(cache).get(head)
+    found = select_in(cache.db, sql, anchors, slot) if slot is not None else []
+    return {anchor: AnchorState(*state) for anchor, *state in found}
 
 
 def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, AnchorState]:
@@ -99,9 +99,7 @@ def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, AnchorSta
     if not head:
         return {a: AnchorState(UNKNOWN, a, reason=UNBORN) for a in names}
     out = {a: AnchorState(UNKNOWN, a, reason=WAITING) for a in names}
-    slot = slot_of(cache, head)
-    if slot is not None:
-        out.update(kept(cache, slot, f"anchor IN {_INSIDE}", fastjson.dumps(sorted(names))))
+    out.update(_kept_of(cache, names, head))
     if head in names:
         out[head] = AnchorState(REACHABLE, head)
     return out
@@ -122,12 +120,9 @@ def certain(
     cache: Cache, anchors: Iterable[str], head: str, common_dir: str
 ) -> dict[str, AnchorState]:
     """{anchor: state} of the kept states that are known and not out of date."""
-    slot = slot_of(cache, head)
-    if slot is None:
-        return {}
-    found = kept(cache, slot, f"anchor IN {_INSIDE}", fastjson.dumps(sorted(anchors)))
+    found = _kept_of(cache, anchors, head)
     sure = {REACHABLE, SQUASHED}
-    if not may_have_moved(cache, common_dir):
+    if found and not may_have_moved(cache, common_dir):
         sure.add(UNMERGED)
     return {anchor: state for anchor, state in found.items() if state.state in sure}
 
@@ -152,16 +147,16 @@ def forget(db: Connection, commits: Iterable[str], moved: bool = False) -> None:
     that were moved to them: the open ones, and with `moved` the squashed ones. The caller owns the
     transaction.
     """
-    before = (
-        "WITH RECURSIVE before(id) AS (SELECT value FROM json_each(?) UNION"
-        " SELECT old FROM move JOIN before ON new = before.id) SELECT id FROM before"
+    dropped = select_in(
+        db,
+        "WITH RECURSIVE before(id) AS (SELECT * FROM {} UNION"
+        " SELECT old FROM move JOIN before ON new = before.id)"
+        " SELECT slot, anchor FROM anchor_state WHERE slot IN (SELECT slot FROM head)"
+        " AND anchor IN (SELECT id FROM before) AND state NOT IN (?2, ?3)",
+        set(commits),
+        REACHABLE,
+        REACHABLE if moved else SQUASHED,
     )
-    sure = [REACHABLE] if moved else [REACHABLE, SQUASHED]
-    dropped = db.execute(
-        "SELECT slot, anchor FROM anchor_state WHERE slot IN (SELECT slot FROM head) AND anchor IN"
-        f" ({before}) AND state NOT IN ({','.join('?' * len(sure))})",
-        (fastjson.dumps(sorted(set(commits))), *sure),
-    ).fetchall()
     db.executemany("DELETE FROM anchor_state WHERE slot = ? AND anchor = ?", dropped)
     db.executemany(
         "DELETE FROM path_state WHERE slot = ? AND state <> 'same' AND number IN"

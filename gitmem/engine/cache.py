@@ -24,18 +24,10 @@ from . import cache_lock
 from .cache_db import CHUNK as CHUNK
 from .cache_db import CODE as CODE
 from .cache_db import Cache as Cache
-from .cache_db import Connection as Connection
 from .cache_lock import Damaged as Damaged
 from .cache_lock import Moved as Moved
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import sqlite3
-else:
-    try:
-        import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
-    except ImportError:
-        import sqlite3
+from .sql import Connection as Connection
+from .sql import sqlite3
 
 # The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
 # of a record; older files are then made anew.
@@ -91,7 +83,7 @@ def _open_file(mem_dir: str, path: str) -> Cache | None:
     if writable and not cache_lock.lockable(mem_dir):
         return open_in_memory()
     inode = cache_lock.inode(path)
-    db: sqlite3.Connection | None = None
+    db: Connection | None = None
     try:
         db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
         ours = _is_ours(db)
@@ -175,7 +167,7 @@ def _remove_older(mem_dir: str) -> None:
                 pass
 
 
-def _make_tables(db: sqlite3.Connection) -> None:
+def _make_tables(db: Connection) -> None:
     from . import tables  # only where a cache is made
 
     tables.make(db, APPLICATION, SCHEMA)
@@ -188,14 +180,14 @@ def open_in_memory() -> Cache:
     return Cache(db, "memory", "")
 
 
-def copied_in_memory(cache: Cache) -> sqlite3.Connection:
+def copied_in_memory(cache: Cache) -> Connection:
     """A copy for one process, which it may change as it likes; 0.3 s for 100,000 memories."""
     db = connect(":memory:")
     cache.db.backup(db)
     return db
 
 
-def _is_ours(db: sqlite3.Connection) -> bool:
+def _is_ours(db: Connection) -> bool:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return bool(version == SCHEMA and application == APPLICATION)
@@ -205,24 +197,24 @@ def quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def connect(name: str) -> sqlite3.Connection:
+def connect(name: str) -> Connection:
     db = sqlite3.connect(name, timeout=5.0, isolation_level=None, uri=name.startswith("file:"))
     try:
         db.execute("PRAGMA cache_size=-16000")
     except UnicodeDecodeError as e:  # SQLite quotes a decayed schema in its message
         db.close()
         raise Damaged("the cache file's layout cannot be read") from e
-    # SQLite's own lower() knows ASCII only.
-    db.create_function(
-        "casefold",
-        1,
-        lambda text: text.casefold() if isinstance(text, str) else "",
-        deterministic=True,
-    )
+    # SQLite's own lower() knows ASCII only, and it has unhex() from 3.41 on.
+    db.create_function("casefold", 1, _casefold, deterministic=True)
+    db.create_function("unhexed", 1, bytes.fromhex, deterministic=True)
     # Only `cache_lock.take_log` moves the log. NORMAL: what a power cut takes is in the notes.
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA synchronous=NORMAL")
     return db
+
+
+def _casefold(text: object) -> str:
+    return text.casefold() if isinstance(text, str) else ""
 
 
 def discard(mem_dir: str, inode: int = 0) -> None:

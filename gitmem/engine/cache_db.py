@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import zlib
 
-from ..core import fastjson
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
-from .sql import select_in
+from .sql import Connection, select_in, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
-else:
-    try:
-        import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
-    except ImportError:
-        import sqlite3
-
-Connection = sqlite3.Connection
 
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
@@ -38,7 +29,7 @@ class Cache:
     take no part; set by `index.refresh` where it could not replace them.
     """
 
-    def __init__(self, db: sqlite3.Connection, how: str, path: str, inode: int = 0) -> None:
+    def __init__(self, db: Connection, how: str, path: str, inode: int = 0) -> None:
         self.db = db
         self.how = how
         self.path = path
@@ -63,7 +54,7 @@ class Cache:
         """
         return _Writing(self, wait)
 
-    def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
+    def keep(self, wait: float, write: Callable[[Connection], object]) -> bool:
         """`write` as one transaction, for what may as well be found out again; False where nothing
         can be written now.
         """
@@ -92,11 +83,7 @@ class Cache:
                 cache_lock.take_log(self.db)
 
     def among(self, sql: str, values: Iterable[Any], *more: object) -> list[tuple[Any, ...]]:
-        """The rows of a query in which `{}` stands for a list of values, however many; `more`: its
-        other parameters, which follow the list.
-        """
-        sql = sql.replace("{}", "(SELECT value FROM json_each(?1))")
-        return self.db.execute(sql, (fastjson.dumps(sorted(values)), *more)).fetchall()
+        return select_in(self.db, sql, values, *more)
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

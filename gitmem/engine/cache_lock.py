@@ -24,7 +24,7 @@ except ImportError:  # Windows: SQLite's own locks remain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
+    from .sql import Connection
 
 
 class Damaged(Exception):
@@ -90,7 +90,7 @@ def has_log(path: str) -> bool:
     return size(path + "-wal") > 0
 
 
-def take_log(db: sqlite3.Connection) -> None:
+def take_log(db: Connection) -> None:
     """Moves SQLite's log into the file and cuts it, so that it keeps no text.
 
     The caller holds the writer lock. Where a reader is in the way, a later call finishes.

@@ -9,17 +9,11 @@ from __future__ import annotations
 import errno
 
 from .cache import Damaged, Moved
+from .sql import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
-
     from .cache import Cache
-else:
-    try:
-        import _sqlite3 as sqlite3  # as in `cache`
-    except ImportError:
-        import sqlite3
 
 MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
 

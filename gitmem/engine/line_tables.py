@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .cache_db import Connection
+    from .sql import Connection
 
 
 def known(db: Connection, versions: Iterable[str]) -> dict[str, tuple[int, int, str]]:

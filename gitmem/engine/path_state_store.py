@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from .anchor_state_store import UNKNOWN as UNKNOWN
 from .anchor_state_store import WAITING as WAITING
+from .anchor_state_store import State
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from .cache import Cache
 
-    Kept = tuple[str, str, str, str, str]  # a row of `path_state`: PathState.row() and the blob
+    Kept = tuple[str, ...]  # a row of `path_state`: PathState.row() and the blob
 
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 STALE = (CHANGED, GONE)  # a renamed path still says what it said
@@ -38,12 +40,10 @@ def why_nothing(path: str) -> str:
     return NO_NAME if ODD in path else NO_BLOB
 
 
-class PathState:
+class PathState(State):
     """`now`: its name at HEAD, "" where that is the old one or there is none; `lines`: where its
     lines are now, "" where they were; `reason`: why it is unknown.
     """
-
-    __slots__ = ("lines", "now", "reason", "state")
 
     def __init__(self, state: str, now: str = "", reason: str = "", lines: str = "") -> None:
         self.state = state
@@ -51,31 +51,19 @@ class PathState:
         self.reason = reason
         self.lines = lines
 
-    def row(self) -> tuple[str, str, str, str]:
-        return self.state, self.now, self.reason, self.lines
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PathState) and self.row() == other.row()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"PathState{self.row()!r}"
-
 
 def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, PathState]]:
     """{memory row: {place of a path in its record: state}} as kept for `head`; what nobody has
     looked at is absent.
     """
-    wanted = ",".join(map(str, sorted(set(rows)))) if head else ""
     out: dict[int, dict[int, PathState]] = {}
     # CROSS JOIN: in this order, from the few rows that are asked about.
     sql = (
         "SELECT m.row, m.place, s.state, s.now, s.reason, s.lines FROM head h"
-        f" CROSS JOIN memory_path m ON m.row IN ({wanted})"
-        " CROSS JOIN path_state s ON s.slot = h.slot AND s.number = m.number WHERE h.commit_id = ?"
+        " CROSS JOIN memory_path m ON m.row IN {} CROSS JOIN path_state s ON s.slot = h.slot"
+        " AND s.number = m.number WHERE h.commit_id = ?2"
     )
-    for row, place, *state in cache.db.execute(sql, (head,)) if wanted else ():
+    for row, place, *state in select_in(cache.db, sql, rows, head):
         out.setdefault(row, {})[place] = PathState(*state)
     return out
 

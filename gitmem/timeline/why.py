@@ -112,7 +112,7 @@ def _at_head(
     repo = store.repo
     reinstate.settle(repo, cache, store.table)
     matches = Matches(store, cache, head, asked, reinstated.seen_from(cache, Filter(), head))
-    if lines and anchor_state_store.slot_of(cache, head) is None:
+    if lines and head not in anchor_state_store.slots(cache):
         # Finds what was squashed into the commits that wrote the lines.
         anchor_state.states(repo, cache, anchor_state.of_memories(cache), head)
     matches.find(names, lines)
