@@ -18,6 +18,7 @@ from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from write_models import write_encoder
 
 from gitmem.embedding import encoder_file
 from gitmem.embedding.encoder import MAX_TOKENS, Encoder
@@ -142,7 +143,7 @@ def tiny(path: pathlib.Path, seed: int = 1) -> dict[str, list[list[float]]]:
             flat = [rng.uniform(*span) for _ in range(size)]
         lists[name] = [list(map(float, row)) for row in batched(flat, shape[-1])]
         parts[name] = struct.pack(f"<{size}{kind}", *flat)
-    encoder_file.write(str(path), "tiny", TINY, 2, parts)
+    write_encoder(str(path), "tiny", TINY, 2, parts)
     return lists
 
 

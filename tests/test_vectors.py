@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from write_models import write_table
 
 from gitmem.engine import embed, hamming, vectors
 from gitmem.engine.embed import StaticTable
-from gitmem.engine.vectors import embed_many, write_table
+from gitmem.engine.vectors import embed_many
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = [

@@ -32,6 +32,7 @@ from minilm_carrier import (  # noqa: E402
     parse_safetensors,
     tokens_of,
 )
+from write_models import write_encoder  # noqa: E402
 
 from gitmem.embedding import encoder_file  # noqa: E402
 
@@ -179,7 +180,7 @@ def main() -> None:
     fresh = out / "encoder.bin.new"  # a running process may have the old one mapped
     tokens = [vocabulary[i] for i in order]
     parts = encoder_parts(weights, order)
-    space = encoder_file.write(str(fresh), arguments.name, tokens, HEADS, parts)
+    space = write_encoder(str(fresh), arguments.name, tokens, HEADS, parts)
     target = fresh.replace(out / "encoder.bin")
     encoder_file.EncoderFile(str(target)).verify()
     written = target.read_bytes()

@@ -40,8 +40,7 @@ from minilm_carrier import (  # noqa: E402
     parse_safetensors,
     tokens_of,
 )
-
-from gitmem.engine.vectors import write_table  # noqa: E402
+from write_models import write_table  # noqa: E402
 
 NAME = "minilm-plain-1"  # raise the number when the recipe changes
 DIMS = 256

@@ -28,12 +28,12 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 import torch.nn.functional as F  # type: ignore[import-not-found,unused-ignore]
 from build_pairs import HELD_OUT
 from encoder_torch import embed, load_tokenizer, load_weights
+from write_models import write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from gitmem.engine.embed import StaticTable, damp  # noqa: E402
-from gitmem.engine.vectors import write_table  # noqa: E402
 
 SEED, FIRST_WORD = 7, 1996
 

@@ -15,11 +15,11 @@ import mmap
 import os
 import struct
 from binascii import crc32
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
 ENCODER_PATH = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "encoder.bin")
 
@@ -76,14 +76,14 @@ def arrays(
     yield "words", "b", (tokens, dims)
 
 
-def _bytes_of(kind: str, shape: tuple[int, ...]) -> int:
+def bytes_of(kind: str, shape: tuple[int, ...]) -> int:
     size = 4 if kind == "f" else 1
     for length in shape:
         size *= length
     return size
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
     return -(-size // ALIGN) * ALIGN
 
 
@@ -117,14 +117,14 @@ class EncoderFile:
             raise EncoderDamaged(f"encoder '{self.path}' has a damaged header")
         self.tokens, self.dims, self.layers, self.heads, inner, self.positions, *sizes = sizes
         self.longest, text, total = sizes
-        self._ends = _aligned(HEADER.size)
-        self._text = self._ends + _aligned(4 * self.tokens + 4)
-        at = self._text + _aligned(text)
+        self._ends = aligned(HEADER.size)
+        self._text = self._ends + aligned(4 * self.tokens + 4)
+        at = self._text + aligned(text)
         self.places: dict[str, tuple[str, tuple[int, ...], int]] = {}
         known = (self.tokens, self.dims, self.layers, inner, self.positions)
         for part, kind, shape in arrays(*known):
             self.places[part] = (kind, shape, at)
-            at += _aligned(_bytes_of(kind, shape))
+            at += aligned(bytes_of(kind, shape))
         if not at == total == size:
             raise EncoderDamaged(f"encoder '{self.path}' has {size} bytes, not {total}")
         self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
@@ -175,42 +175,6 @@ class EncoderFile:
 def space_id(name: str, digest: bytes) -> str:
     """The name of a space: the encoder, its content, and how the code uses it."""
     return f"{name}-{digest[:4].hex()}-e{ENCODING}"
-
-
-def write(
-    path: str, name: str, vocabulary: Sequence[str], heads: int, parts: Mapping[str, bytes]
-) -> str:
-    """Write an encoder's file and return its space id.
-
-    `vocabulary` is sorted by UTF-8 bytes. `parts` has every array of `arrays`, as
-    little-endian bytes; their sizes say how many dimensions and layers there are.
-    """
-    from hashlib import sha256
-
-    texts = [token.encode("utf-8") for token in vocabulary]
-    if texts != sorted(set(texts)):
-        raise ValueError("the vocabulary is not sorted, or has a token twice")
-    dims = len(parts["norm.bias"]) // 4
-    inner = len(parts["0.up.bias"]) // 4
-    layers = sum(part.endswith(".qkv") for part in parts)
-    positions = len(parts["positions"]) // (4 * dims)
-    places = list(arrays(len(texts), dims, layers, inner, positions))
-    for part, kind, shape in places:
-        if len(parts[part]) != _bytes_of(kind, shape):
-            raise ValueError(f"'{part}' has {len(parts[part])} bytes, not {_bytes_of(kind, shape)}")
-    ends = list(accumulate(map(len, texts), initial=0))
-    pieces = [struct.pack(f"<{len(ends)}I", *ends), b"".join(texts)]
-    pieces += [parts[part] for part, _, _ in places]
-    body = bytes(_aligned(HEADER.size) - HEADER.size)
-    body += b"".join([piece.ljust(_aligned(len(piece)), b"\0") for piece in pieces])
-    digest = sha256(body).digest()
-    longest = max(len(token.removeprefix("##")) for token in vocabulary)
-    sizes = (len(texts), dims, layers, heads, inner, positions, longest)
-    total = HEADER.size + len(body)
-    head = HEADER.pack(MAGIC, *sizes, ends[-1], total, name.encode("ascii"), digest, 0)[:-4]
-    with open(path, "wb") as file:
-        file.write(head + crc32(head).to_bytes(4, "little") + body)
-    return space_id(name, digest)
 
 
 _TWO_U32 = struct.Struct("<2I").unpack_from

@@ -6,13 +6,11 @@ to 100 ms to import, so no hook comes here.
 
 from __future__ import annotations
 
-from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
 from typing import Any
 
 from ..embedding.numpy_core import OneThread
-from .embed import HEADER, HEADS, MAGIC, ROW_BITS, StaticTable, space_id
+from .embed import HEADS, ROW_BITS, StaticTable
 
 with OneThread():
     import numpy as np
@@ -156,45 +154,3 @@ def cosines(pairs: Sequence[tuple[bytes, bytes]], dims: int) -> list[float]:
     lengths = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
     lengths[lengths == 0] = np.inf
     return [float(c) for c in np.einsum("ij,ij->i", a, b) / lengths]
-
-
-def write_table(path: str, name: str, tokens: Sequence[str], rows: Array) -> str:
-    """Write a table file as `embed.StaticTable` reads it, and return its space id.
-
-    `rows` is int8 without -128, one row a token; `tokens` are unique, with "##" before those that
-    continue a word, frequent ones first: then a question touches few pages.
-    """
-    count, dims = rows.shape
-    texts = [token.encode("utf-8") for token in tokens]
-    if len(set(texts)) != count or not 0 < count < (1 << ROW_BITS) - 1:
-        raise ValueError(f"{len(set(texts))} different tokens for {count} rows")
-    if rows.dtype != np.int8 or rows.min() < -127:
-        raise ValueError("rows are not int8 from -127 to 127")
-    slots = 1 << (2 * count - 1).bit_length()  # at most half full
-    table = [0] * slots
-    for row, text in enumerate(texts):
-        crc = crc32(text)
-        slot = crc & (slots - 1)
-        while table[slot]:
-            slot = (slot + 1) & (slots - 1)
-        table[slot] = (crc >> ROW_BITS) << ROW_BITS | (row + 1)
-    ends = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
-    text = b"".join(texts)
-    text += bytes(-len(text) % 4)
-    parts = [
-        np.array(table, "<u4").tobytes(),
-        ends.astype("<u4").tobytes(),
-        text,
-        (rows.astype(np.int16) + 128).astype(np.uint8).tobytes(),
-    ]
-    at = [HEADER.size]
-    for part in parts:
-        at.append(at[-1] + len(part))
-    body = b"".join(parts)
-    longest = max(len(token.removeprefix("##")) for token in tokens)
-    fields = (MAGIC, dims, count, slots, at[0], at[1], at[2], at[3], at[4], longest)
-    digest = sha256(body).digest()
-    head = HEADER.pack(*fields, name.encode("ascii"), digest, 0)[:-4]
-    with open(path, "wb") as file:
-        file.write(head + crc32(head).to_bytes(4, "little") + body)
-    return space_id(name, digest)
