@@ -98,11 +98,14 @@ def _search(cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState])
             states.update(anchor_state_store.read(cache, missing, here.head))
         return states
 
-    search = Search(cache, hook_cache.table(), stand)
-    # A cache of this call alone has no vectors: there is no time to make them.
-    search.encoder = here.settings.flag("encoder") and cache.how != "memory"
-    search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)
-    return search
+    return Search(
+        cache,
+        hook_cache.table(),
+        stand,
+        aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
+        # A cache of this call alone has no vectors: there is no time to make them.
+        encoder=here.settings.flag("encoder") and cache.how != "memory",
+    )
 
 
 def sure_hits(search: Search, question: str, wanted: Filter, limit: int) -> list[Hit]:

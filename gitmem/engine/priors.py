@@ -35,7 +35,7 @@ def parts(
     cache: Cache,
     near: Mapping[int, float],
     stand: Standing | None,
-    aged: Mapping[int, str] | None = None,
+    aged: Mapping[int, str],
 ) -> dict[int, dict[str, float]]:
     """{row: {name of a prior: its factor}} of hits in their order, `near` with their scores.
 
@@ -54,7 +54,7 @@ def parts(
             "stated": confidence.doubted(stated),
             "branch": _branch(stands.get(anchor)),
             "credit": credits.get(row, 1.0),
-            "stale": path_state_store.FACTORS.get((aged or {}).get(row, ""), 1.0),
+            "stale": path_state_store.FACTORS.get(aged.get(row, ""), 1.0),
             "recent": recent[row],
         }
     return out

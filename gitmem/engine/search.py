@@ -6,7 +6,7 @@ rebuilt cache: ids settle ties. A prior reorders what was hit and never admits a
 An encoder that cannot be used costs no answer: that of words and table stands.
 
 Plain Python over SQLite up to the encoder, because numpy costs more than all the rest.
-Starts no process: where memories stand is what the caller's `stand` says.
+Starts no process.
 """
 
 from __future__ import annotations
@@ -19,14 +19,10 @@ from .embed import sign_code
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
-    from .anchor_state_store import AnchorState
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
-
-    Standing = Callable[[Iterable[str]], Mapping[str, AnchorState]]
 
 CANDIDATES = 200  # of each route, before fusion
 # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
@@ -40,76 +36,72 @@ _SEEN = 3  # times the asked number of hits that priors may reorder
 class Search:
     """One cache, many questions: sign codes are read once.
 
-    `stand` gives the states of anchors; None where all branches count alike.
+    `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
+    `path_state_store.worst`}); None where these count alike. `encoder`: whether it is asked where
+    words and table leave the answer open. `chosen` gives the space of the model that the user
+    chose, and the question's vector there; it is always asked, and ranks only: the verdict is
+    calibrated to the cosines of table and encoder.
     """
 
-    def __init__(self, cache: Cache, table: StaticTable, stand: Standing | None = None) -> None:
-        self.cache = cache
-        self.table = table
-        self.stand = stand
-        self.encoder = False  # whether it is asked where words and table leave the answer open
+    def __init__(
+        self,
+        cache: Cache,
+        table: StaticTable,
+        stand: priors.Standing | None = None,
+        *,
+        aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
+        encoder: bool = False,
+        chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
+    ) -> None:
+        self.cache, self.table = cache, table
+        self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
-        # Gives the space of the model that the user chose, and the question's vector there. It is
-        # always asked, and ranks only: the verdict is calibrated to the cosines of table and
-        # encoder.
-        self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
-        # What became of the paths of memories: {row: `path_state_store.worst`}.
-        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
-
-    @property
-    def codes(self) -> bytes:
-        if self._codes is None:
-            self._codes = self.cache.codes()
-        return self._codes
 
     def ask(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
         """(hits best first, verdict, probability that the answer is among the first hits)."""
         cache = self.cache
         question = Question(query, cache)
-        rows = ("", []) if wanted.empty else wanted.sql()
+        sql, args = ("", []) if wanted.empty else wanted.sql()
+        allowed = [row for (row,) in cache.db.execute(sql + " ORDER BY row", args)] if sql else None
         rare = text.rare(question.terms, question.df, question.count)
-        lexical = (
-            cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, *rows) if rare else []
-        )
+        match = text.match_expression(rare)
+        lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args) if rare else []
         by_words = [row for row, _ in lexical]
         # Content words count double: "how do we store times" is about times, not about how.
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
-        nearest, cosines = self._near(vector, by_words, *rows)
+        nearest, cosines = self._near(vector, by_words, allowed)
         hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
         cosines = {**cosines, **dict(nearest)}
         sure = question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
-        asked = self.chosen(query) if self.chosen else None
-        if asked is not None:
-            near = self._better(asked, *rows)
+        if self._chosen and (asked := self._chosen(query)):
+            from . import model_vectors
+
+            found = model_vectors.cosines(cache, *asked, allowed)
+            near = {row: cosine for cosine, row in found}
             hits = self._reread(question, fused(lexical, near, question.ceiling))
-        elif self.encoder and not verdict.settled(sure, question.terms):
-            near, cosines = self._if_usable(
-                query, [hit.row for hit in hits[:READ]], by_words, *rows
-            )
+        elif self._encoder and not verdict.settled(sure, question.terms):
+            first = [hit.row for hit in hits[:READ]]
+            near, cosines = self._encoded(query, first, by_words, allowed)
             if near:
                 cover = question.cover_of(by_words[: verdict.LOOKED_AT])
-                found = fused(lexical, near, question.ceiling, rank.ENCODER, cover)
-                hits = self._reread(question, found)
-                sure = question.sure(
-                    hits, list(near.values())[:CANDIDATES], cosines, verdict.ENCODER
-                )
+                joined = fused(lexical, near, question.ceiling, rank.ENCODER, cover)
+                hits = self._reread(question, joined)
+                nearness = list(near.values())[:CANDIDATES]
+                sure = question.sure(hits, nearness, cosines, verdict.ENCODER)
         covered = question.covered(hits)
         seen = hits[: limit * _SEEN]
         scores = {hit.row: hit.fused for hit in seen}
-        aged = self.aged(list(scores)) if self.aged else None
-        self.parts = priors.parts(cache, scores, self.stand, aged)
+        aged = self._aged(list(scores)) if self._aged else {}
+        self.parts = priors.parts(cache, scores, self._stand, aged)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.
-        first = set(memory_rows.firsts(cache, [hit.row for hit in hits]))
-        return (
-            [hit for hit in hits if hit.row in first][:limit],
-            verdict.name(sure, covered) if hits else "MISS",
-            sure,
-        )
+        first = memory_rows.firsts(cache, [hit.row for hit in hits])
+        hits = [hit for hit in hits if hit.row in first][:limit]
+        return hits, verdict.name(sure, covered) if hits else "MISS", sure
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""
@@ -117,31 +109,31 @@ class Search:
         return self._settled(rank.reread(hits, question.held(first)))
 
     def _near(
-        self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]
+        self, vector: bytes, lexical: list[int], allowed: list[int] | None
     ) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
-        allowed = self._allowed(f"{rows_sql} ORDER BY row", rows_args) if rows_sql else None
-        total = int(self.cache.meta("rows", "0"))
-        # Rows of hidden versions are zeros, each as far as the next one; they must not take the
-        # place of candidates.
+        if self._codes is None:
+            self._codes = self.cache.codes()
         code = sign_code(vector)
         zero, width = bytes(len(code)), len(code)
-        codes = self.codes[: total * width]
-        found = hamming.nearest(
-            codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed, ties=True
-        )
+        codes = self._codes[: int(self.cache.meta("rows", "0")) * width]
+        # Rows of hidden versions are zeros, each as far as the next one; they must not take the
+        # place of candidates.
+        most = CANDIDATES + int(self.cache.meta("dead", "0"))
         near = self._nearest(
-            [pair for pair in found if codes[pair[1] * width : (pair[1] + 1) * width] != zero]
+            [
+                (distance, row)
+                for distance, row in hamming.nearest(codes, code, most, allowed, ties=True)
+                if codes[row * width : (row + 1) * width] != zero
+            ]
         )
         vectors = self.cache.vectors({*near, *lexical})
         scored = {row: cosine for cosine, row in hamming.rescore(vectors, vector, sorted(vectors))}
-        nearest = sorted(
-            ((row, scored[row]) for row in near if row in scored),
-            key=lambda item: (-item[1], item[0]),
-        )[:CANDIDATES]
-        return nearest, {row: scored[row] for row in lexical if row in scored}
+        pairs = [(row, scored[row]) for row in near if row in scored]
+        pairs.sort(key=lambda item: (-item[1], item[0]))
+        return pairs[:CANDIDATES], {row: scored[row] for row in lexical if row in scored}
 
     def _nearest(self, found: list[tuple[int, int]]) -> list[int]:
         """The rows of the first CANDIDATES of (distance, row); of those as far as the last, the
@@ -154,73 +146,47 @@ class Search:
         tied = self.cache.by_id([row for distance, row in found if distance == last])
         return (near + tied)[:CANDIDATES]
 
-    def _allowed(self, sql: str, args: list[object]) -> list[int]:
-        return [row for (row,) in self.cache.db.execute(sql, args)]
-
     def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
         cache."""
-        equal: dict[float, list[rank.Hit]] = {}
+        equal: dict[float, list[int]] = {}
         for hit in hits:
-            equal.setdefault(hit.fused, []).append(hit)
-        tied = [hit.row for group in equal.values() if len(group) > 1 for hit in group]
+            equal.setdefault(hit.fused, []).append(hit.row)
+        tied = [row for group in equal.values() if len(group) > 1 for row in group]
         if not tied:
             return hits
         place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
         return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
 
-    def _better(
-        self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]
-    ) -> dict[int, float]:
-        """{row: cosine}, best first, in the space of the chosen model."""
-        from . import model_vectors
-
-        allowed = self._allowed(rows_sql, rows_args) if rows_sql else None
-        return {row: cosine for cosine, row in model_vectors.cosines(self.cache, *asked, allowed)}
-
-    def _if_usable(self, *asked: Any) -> tuple[dict[int, float], dict[int, float]]:
-        """As `_encoded`; where the encoder's file is damaged or memory is short nothing, and
-        `reduced` says so.
-        """
-        from ..embedding.encoder_file import EncoderDamaged
-        from . import encoding
-
-        try:
-            found = self._encoded(*asked)
-        except (EncoderDamaged, MemoryError):
-            self.reduced = True
-            return {}, {}
-        self.reduced = encoding.encoder() is None
-        return found
-
     def _encoded(
-        self,
-        query: str,
-        first: list[int],
-        lexical: list[int],
-        rows_sql: str,
-        rows_args: list[object],
+        self, query: str, first: list[int], lexical: list[int], allowed: list[int] | None
     ) -> tuple[dict[int, float], dict[int, float]]:
         """({row: nearness}, best first, {row: cosine}) of the nearest rows and of the lexical ones,
         in the encoder's space.
 
-        `first`: the rows that words and table found first; they take part in any case. Empty where
-        the encoder cannot be used."""
+        `first`: the rows that words and table found first; they take part in any case. Empty, and
+        `reduced` says so, where the encoder's file is damaged or memory is short.
+        """
+        from ..embedding.encoder_file import EncoderDamaged
         from . import encoding
 
-        unread = encoding.without(self.cache, first)
-        question, *read = encoding.read(
-            [query, *(vector_text(self._data(row)) for row in unread)]
-        ) or [b""]
-        if not any(question):
+        self.reduced = True
+        try:
+            unread = encoding.without(self.cache, first)
+            read = encoding.read([query, *(self._text(row) for row in unread)])
+            found: tuple[dict[int, float], dict[int, float]] = {}, {}
+            if read and any(read[0]):
+                self.behind = self.behind or bool(unread)
+                beside = dict(zip(unread, read[1:], strict=True))
+                found = encoding.nearest(self.cache, read[0], allowed, lexical, CANDIDATES, beside)
+        except (EncoderDamaged, MemoryError):
             return {}, {}
-        self.behind = self.behind or bool(unread)
-        allowed = self._allowed(rows_sql, rows_args) if rows_sql else None
-        beside = dict(zip(unread, read, strict=True))
-        return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
+        self.reduced = not read
+        return found
 
-    def _data(self, row: int) -> dict[str, Any]:
-        return memory_rows.load(self.cache, [row])[0][0]
+    def _text(self, row: int) -> str:
+        ((data, _, _),) = memory_rows.load(self.cache, [row])
+        return vector_text(data)
 
 
 class Question:

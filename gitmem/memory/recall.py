@@ -7,7 +7,7 @@ or the encoder could not be asked. A prior reorders what was hit and never admit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_state
@@ -23,6 +23,7 @@ from ..signing import trust
 from ..store import Store
 from . import view
 
+Chosen = Callable[[str], tuple[str, bytes] | None]
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
 
@@ -43,19 +44,22 @@ class Searcher(Search):
         hot: bool = False,
         vectors: LlamaVectors | None = None,
     ) -> None:
-        super().__init__(cache, store.table, None if all_branches else self.stands_of)
-        self.store = store
         past = cache if isinstance(cache, Snapshot) else None
+        reasons = [past.reason if past else "", store.reduced, unread.remark(cache)]
+        self.without = [reason for reason in reasons if reason]
+        super().__init__(
+            cache,
+            store.table,
+            None if all_branches else self.stands_of,
+            aged=self._worst,
+            encoder=store.settings.flag("encoder"),
+            chosen=_model(cache, vectors, self.without),
+        )
+        self.store = store
         self.hot = hot and not past
         self.head = past.head if past else store.repo.head()
         self.stands: dict[str, anchor_state.AnchorState] = dict(past.states) if past else {}
         self.ages: dict[int, list[path_state.PathState]] = {}
-        self.aged = self._aged
-        self.encoder = store.settings.flag("encoder")
-        reasons = [past.reason if past else "", store.reduced, unread.remark(cache)]
-        self.without = [reason for reason in reasons if reason]
-        if vectors is not None:
-            self._choose(vectors)
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.AnchorState]:
         """States of all anchors seen so far, these among them."""
@@ -67,38 +71,45 @@ class Searcher(Search):
             self.stands.update(anchor_state.states(repo, self.cache, asked, self.head))
         return self.stands
 
-    def _aged(self, rows: Sequence[int]) -> dict[int, str]:
+    def _worst(self, rows: Sequence[int]) -> dict[int, str]:
         new = [row for row in rows if row not in self.ages]
         self.ages.update(
             path_state.of_rows(self.store.repo, self.cache, new, self.head, kept=self.hot)
         )
         return {row: path_state_store.worst(self.ages[row]) for row in rows}
 
-    def _choose(self, vectors: LlamaVectors) -> None:
-        """Lets the chosen model rank, until it fails."""
+
+def _model(cache: Cache, vectors: LlamaVectors | None, without: list[str]) -> Chosen | None:
+    """Lets the chosen model rank, until it fails; `without` says why it does not."""
+    if vectors is None:
+        return None
+    try:
+        space = vectors.space
+        if model_vectors.missing(cache, space) <= _AT_ONCE:
+            model_vectors.fill(cache, vectors)
+        if left := model_vectors.missing(cache, space):
+            without.append(
+                f"{left} memories have no vector of the chosen model yet: `git mem index --all`"
+                " makes them"
+            )
+            return None
+    except NoVectors as e:
+        without.append(e.message)
+        return None
+    failed = False
+
+    def ask(query: str) -> tuple[str, bytes] | None:
+        nonlocal failed
+        if failed:
+            return None
         try:
-            space = vectors.space
-            if model_vectors.missing(self.cache, space) <= _AT_ONCE:
-                model_vectors.fill(self.cache, vectors)
-            if left := model_vectors.missing(self.cache, space):
-                self.without.append(
-                    f"{left} memories have no vector of the chosen model yet: `git mem index"
-                    " --all` makes them"
-                )
-                return
+            return space, vectors.question(query)
         except NoVectors as e:
-            self.without.append(e.message)
-            return
+            failed = True
+            without.append(e.message)
+            return None
 
-        def ask(query: str) -> tuple[str, bytes] | None:
-            try:
-                return space, vectors.question(query)
-            except NoVectors as e:
-                self.without.append(e.message)
-                self.chosen = None
-                return None
-
-        self.chosen = ask
+    return ask
 
 
 def recall(
