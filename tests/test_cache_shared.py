@@ -212,19 +212,21 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
     repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mem = repo / ".git" / "mem"
-    real, other = cache_file._make_file, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    real, other = cache_file._with_tables, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
 
-    def make(new: str) -> None:
-        monkeypatch.setattr(cache_file, "_make_file", real)
-        real(new)
+    def make(name: str) -> cache_file.Connection:
+        monkeypatch.setattr(cache_file, "_with_tables", real)
+        made = real(name)
+        made.close()
         if what == "directory":
             shutil.rmtree(mem)
         else:
             next(mem.glob("*.lock")).unlink()
         other.with_cache(lambda cache: None)
+        return made
 
     shutil.rmtree(mem)
-    monkeypatch.setattr(cache_file, "_make_file", make)
+    monkeypatch.setattr(cache_file, "_with_tables", make)
     said: list[str] = []
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
     assert store.with_cache(lambda cache: (cache.how, cache.count())) == (("file", 1), True)

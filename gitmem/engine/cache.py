@@ -1,8 +1,7 @@
 """The disposable cache: one SQLite file, `<git-common-dir>/mem/index-<schema>.db`.
 
-Owns making, opening and removing the file; `cache_db` reads and writes it, `tables` has the schema.
-Promise: damage that is seen raises `Damaged` or sqlite3.Error, the caller rebuilds the
-file from the notes, and the answer still comes. Damage is seen
+`cache_db` reads and writes it, `tables` has the schema. Promise: damage that is seen raises
+`Damaged` or sqlite3.Error, and the caller rebuilds the file from the notes. Damage is seen
 
 * at every opening: a file of another program or layout;
 * at every read: a text that is shown, by its id (`view`); sign codes and vectors, by their
@@ -55,7 +54,7 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     path = path_of(mem_dir)
     end = time.monotonic() + wait
     try:
-        for suffix in ("", "-wal", "-shm"):  # SQLite opens them by name
+        for suffix in cache_lock.FILES:  # SQLite opens them by name
             memfile.clear(path + suffix)
     except OSError:
         return open_in_memory()
@@ -84,29 +83,28 @@ def _open_file(mem_dir: str, path: str) -> Cache | None:
         return open_in_memory()
     inode = cache_lock.inode(path)
     db: Connection | None = None
+    opened = None
     try:
         db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
-        ours = _is_ours(db)
+        layout = [
+            db.execute(f"PRAGMA {key}").fetchone() for key in ("user_version", "application_id")
+        ]
+        if layout != [(SCHEMA,), (APPLICATION,)]:
+            raise Damaged("the cache file has another layout")
+        if cache_lock.inode(path) == inode:
+            opened = Cache(db, "file" if writable else "immutable", path, inode)
     except (sqlite3.Error, OSError, Damaged):
-        if db is not None:
-            db.close()
         if cache_lock.inode(path) == inode:
             raise
-        return None
-    if cache_lock.inode(path) == inode and ours:
-        return Cache(db, "file" if writable else "immutable", path, inode)
-    db.close()
-    if cache_lock.inode(path) == inode:
-        raise Damaged("the cache file has another layout")
-    return None
+    finally:
+        if db is not None and opened is None:
+            db.close()
+    return opened
 
 
 def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
-    """Makes a new, empty cache file, for the caller to open; returns a cache in memory where no
-    file can be made.
-
-    The file appears whole or not at all. It may be gone afterwards: others make and remove it, and
-    its directory, at the same time.
+    """Makes a new, empty cache file, for the caller to open: whole or not at all, and perhaps gone
+    again when this returns. Returns a cache in memory where no file can be made.
     """
     try:
         os.makedirs(mem_dir, mode=0o700, exist_ok=True)
@@ -116,8 +114,7 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
         return open_in_memory()
     if not os.access(mem_dir, os.W_OK):
         return open_in_memory() if os.path.isdir(mem_dir) else None
-    # Made under another name: other processes see no file or a whole one, also where a removed lock
-    # lets two make one.
+    # Under another name, since a removed lock lets two processes make one.
     new = f"{path}.new{os.urandom(4).hex()}"
     directory = cache_lock.inode(mem_dir)
     with cache_lock.locked(path, wait) as held:
@@ -128,11 +125,11 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
                 if name.startswith(os.path.basename(path) + ".new"):
                     os.unlink(os.path.join(mem_dir, name))  # of a killed process
             cache_lock.unlink(path)  # an orphaned log would be applied to the new file
-            _make_file(new)
+            _with_tables(f"file:{quoted(new)}").close()  # takes SQLite's log in
+            os.chmod(new, 0o600)
             os.replace(new, path)
         except Exception as e:
-            # Removed under us, with its directory or by another who makes one too: no failure of
-            # the disk.
+            # Removed under us, with its directory or by another who makes one: no failed disk.
             gone = isinstance(e, FileNotFoundError) or cache_lock.inode(mem_dir) != directory
             word = getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN")
             gone = gone or (not os.path.lexists(new) and word != "SQLITE_CANTOPEN")
@@ -144,40 +141,30 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
     return None
 
 
-def _make_file(new: str) -> None:
-    """A whole, empty cache file; closing it takes SQLite's log in."""
-    db = connect(f"file:{quoted(new)}")
-    try:
-        os.chmod(new, 0o600)
-        db.execute("PRAGMA journal_mode=WAL")
-        _make_tables(db)
-    finally:
-        db.close()
-
-
 def _remove_older(mem_dir: str) -> None:
     """Removes the caches of older layouts; a newer one may belong to a newer git mem in use."""
     for old in range(1, SCHEMA):
         path = os.path.join(mem_dir, f"index-{old}.db")
         if os.path.lexists(path):
-            cache_lock.unlink(path)
-            try:
-                os.unlink(path + ".lock")
-            except OSError:
-                pass
-
-
-def _make_tables(db: Connection) -> None:
-    from . import tables  # only where a cache is made
-
-    tables.make(db, APPLICATION, SCHEMA)
+            cache_lock.unlink(path, (*cache_lock.FILES, ".lock"))
 
 
 def open_in_memory() -> Cache:
     """A cache for one process, where no file can be kept."""
-    db = connect(":memory:")
-    _make_tables(db)
-    return Cache(db, "memory", "")
+    return Cache(_with_tables(":memory:"), "memory", "")
+
+
+def _with_tables(name: str) -> Connection:
+    from . import tables  # only where a cache is made
+
+    db = connect(name)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")  # memory has none
+        tables.make(db, APPLICATION, SCHEMA)
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def copied_in_memory(cache: Cache) -> Connection:
@@ -185,12 +172,6 @@ def copied_in_memory(cache: Cache) -> Connection:
     db = connect(":memory:")
     cache.db.backup(db)
     return db
-
-
-def _is_ours(db: Connection) -> bool:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    return bool(version == SCHEMA and application == APPLICATION)
 
 
 def quoted(path: str) -> str:

@@ -11,9 +11,11 @@ no line gives it, and asking git again would take minutes.
 from __future__ import annotations
 
 from ..core import record
-from . import embed, model_vectors
+from . import model_vectors
 from .cache import CODE, Cache, Connection, Moved, copied_in_memory, open_in_memory
 from .document import ACTIVE, SUPERSEDED
+from .embed import StaticTable, sign_code
+from .embed import TableDamaged as TableDamaged
 from .memory_rows import parsed
 from .update import BATCH, Update
 
@@ -56,16 +58,15 @@ class Busy(Exception):
     """Others write to the cache and let nobody look; it says nothing about damage."""
 
 
-def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
+def check_all(cache: Cache, table: StaticTable | None = None) -> str:
     """The first thing wrong with a cache, "" where nothing is.
 
-    Raises Busy, and Moved where the cache was removed or replaced meanwhile.
+    Raises Busy, and Moved where the cache was removed or replaced meanwhile; TableDamaged.
     """
+    table = table or StaticTable()
     try:
         copy = Cache(copied_in_memory(cache), "memory", "")
-        wrong = _wrong(copy, table or embed.StaticTable())
-    except embed.TableDamaged:
-        raise
+        wrong = _wrong(copy, table)
     except Exception as e:  # a value of any shape may stand in a damaged file
         if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy from e
@@ -75,7 +76,7 @@ def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
     return wrong
 
 
-def _wrong(cache: Cache, table: embed.StaticTable) -> str:
+def _wrong(cache: Cache, table: StaticTable) -> str:
     db = cache.db
     (answer,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
@@ -92,14 +93,14 @@ def _wrong(cache: Cache, table: embed.StaticTable) -> str:
     if found := model_vectors.wrong(cache, active):
         return found
     vectors = _vectors(cache)
-    if any(code != (embed.sign_code(v) if any(v) else bytes(CODE)) for v, code in vectors.values()):
+    if any(code != (sign_code(v) if any(v) else bytes(CODE)) for v, code in vectors.values()):
         return "a sign code differs from its vector"
     if cache.meta("space") == table.space and vectors != _vectors(made):
         return "a vector differs from its text"
     return ""
 
 
-def _made_again(cache: Cache, table: embed.StaticTable) -> Cache:
+def _made_again(cache: Cache, table: StaticTable) -> Cache:
     """A cache of the same lines; what is reinstated there is so here."""
     made = open_in_memory()
     stored = cache.db.execute("SELECT raw, scope FROM line ORDER BY n")

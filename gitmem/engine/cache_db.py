@@ -46,13 +46,8 @@ class Cache:
         """
         return self.how != "memory" and cache_lock.inode(self.path) != self.inode
 
-    def writing(self, wait: float) -> _Writing:
-        """One transaction under the writer lock; False, and none, where another process keeps the
-        lock for `wait` seconds.
-
-        Raises Moved where the open file is no longer the cache.
-        """
-        return _Writing(self, wait)
+    def writing(self, wait: float) -> Writing:
+        return Writing(self, wait)
 
     def keep(self, wait: float, write: Callable[[Connection], object]) -> bool:
         """`write` as one transaction, for what may as well be found out again; False where nothing
@@ -230,45 +225,38 @@ class Cache:
         )
 
 
-class _Writing:
-    """See `Cache.writing`."""
-
-    __slots__ = ("_cache", "_held", "_lock")
+class Writing(cache_lock.locked):
+    """One transaction under the writer lock; False, and none, where another process keeps the lock
+    for `wait` seconds. Raises Moved where the open file is no longer the cache.
+    """
 
     def __init__(self, cache: Cache, wait: float) -> None:
+        super().__init__(cache.path if cache.how != "memory" else "", wait)
         self._cache = cache
-        self._lock = None if cache.how == "memory" else cache_lock.locked(cache.path, wait)
-        self._held = False
+        self._begun = False
 
     def __enter__(self) -> bool:
-        cache = self._cache
-        if self._lock and not self._lock.__enter__():
-            self._lock.__exit__()
-            return False
         try:
-            if self._lock and cache.moved():
-                raise Moved("another process replaced the cache")
-            cache.db.execute("BEGIN IMMEDIATE")
+            if super().__enter__():
+                if self._cache.moved():
+                    raise Moved("another process replaced the cache")
+                self._cache.db.execute("BEGIN IMMEDIATE")
+                self._begun = True
         except BaseException:
-            if self._lock:
-                self._lock.__exit__()
+            self.close()
             raise
-        self._held = True
-        return True
+        return self._begun
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if not self._held:
-            return
+    def __exit__(self, kind: object = None, *_: object) -> None:
         db = self._cache.db
         try:
-            try:
-                if kind is None:
-                    db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-            if kind is None and self._lock:
-                cache_lock.take_log(db)
+            if self._begun and kind is None:
+                db.execute("COMMIT")
+                if self._cache.how != "memory":
+                    cache_lock.take_log(db)
         finally:
-            if self._lock:
-                self._lock.__exit__()
+            try:
+                if self._begun and db.in_transaction:
+                    db.execute("ROLLBACK")
+            finally:
+                self.close()

@@ -24,7 +24,13 @@ except ImportError:  # Windows: SQLite's own locks remain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .sql import Connection
+
+# Of a cache. The database first: whoever comes between two removals finds none, and waits for the
+# lock to make one.
+FILES = ("", "-wal", "-shm")
 
 
 class Damaged(Exception):
@@ -36,39 +42,39 @@ class Moved(Exception):
 
 
 class locked:
-    """The writer lock of a cache file, held by one process at a time; False where it was not free
-    within `wait` seconds.
-
-    Also True where no lock can be kept (no flock on this system or disk, no directory).
+    """The writer lock of a cache file ("": of none); False where it was not free within `wait`
+    seconds. True where no lock can be kept (no flock on this system or disk, no directory).
     """
 
-    __slots__ = ("_end", "_fd", "_path")
-
     def __init__(self, path: str, wait: float) -> None:
-        self._path = path + ".lock"
+        self._path = path and path + ".lock"
         self._end = time.monotonic() + wait
         self._fd = -1
 
     def __enter__(self) -> bool:
         while True:
+            if not fcntl or not self._path:
+                return True
             try:
-                self._fd = memfile.opened(self._path, os.O_RDWR | os.O_CREAT) if fcntl else -1
+                self._fd = memfile.opened(self._path, os.O_RDWR | os.O_CREAT)
             except OSError:
-                self._fd = -1
-            if self._fd < 0:
                 return True
             try:
                 held = _flock(self._fd, self._end)
                 if not held or os.fstat(self._fd).st_ino == inode(self._path):
                     return held
             except BaseException:
-                os.close(self._fd)
+                self.close()
                 raise
-            os.close(self._fd)  # removed while we waited: others lock another file by now
+            self.close()  # removed while we waited: others lock another file by now
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+        self._fd = -1
 
 
 def _flock(fd: int, end: float) -> bool:
@@ -141,10 +147,9 @@ def size(path: str) -> int:
         return 0
 
 
-def unlink(path: str) -> None:
+def unlink(path: str, suffixes: Iterable[str] = FILES) -> None:
     """Removes the files of a cache; the lock stays."""
-    # The database first: whoever comes between then finds none, and waits for the lock to make one.
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in suffixes:
         try:
             os.unlink(path + suffix)
         except OSError:

@@ -1,12 +1,9 @@
 """Which memories are contradicted by another one, as far as consolidation found it and no person
 has decided.
 
-Promise: one look at the cache, no text, no vector: what a proposal of a
-contradiction names, while both memories are active, say what they said when
-they were compared, and nobody said that both hold. An edit of either ends the
-mark, also one after which the proposal still waits: what was compared is not
-what is shown. Only private records count: a teammate's notes neither mark a
-memory nor take a mark away. Standard library only, so hooks may ask.
+Promise: a mark stands while both memories are active and say what they said when they were
+compared. Only private records count: a teammate's notes neither mark a memory nor take a mark away.
+Standard library only, so hooks may ask.
 """
 
 from __future__ import annotations
@@ -63,7 +60,6 @@ def all_of(cache: Cache) -> dict[str, list[str]]:
 
 
 def _two(listed: object) -> list[str]:
-    """Two texts, [] for anything else."""
     if isinstance(listed, list) and len(listed) == 2 and all(isinstance(i, str) for i in listed):
         return listed
     return []

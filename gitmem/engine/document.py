@@ -1,8 +1,7 @@
 """What the cache stores of one record: terms, vector text, digest. Pure, no database.
 
-Promise: the same record gives the same documents in every process, so a cache
-can be checked against its lines, and an update against a rebuild. Any record
-that `record.parse` accepts is accepted here, whatever shapes its fields have.
+Promise: the same record gives the same documents in every process. Any record that `record.parse`
+accepts is accepted here, whatever shapes its fields have.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ _AHEAD = 0.7
 
 
 def scope_name(bits: int) -> str:
-    """A memory is the team's as soon as one of its shown lines is."""
     return "team" if bits & TEAM else "private"
 
 
@@ -49,7 +47,6 @@ def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
 
 
 def vector_text(data: dict[str, object]) -> str:
-    """What a memory's vector is made of."""
     title, body, _ = lexical_fields(data)
     return f"{title}\n{body}" if title and not body.startswith(title) else body
 
@@ -71,9 +68,7 @@ def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes,
 
 
 def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two
-    processors where it pays.
-    """
+    """[(lexical fields, vector, sign code)] of records, made on two processors where it pays."""
     if len(documents) < _FORK_PAYS:
         return _prepare(table, documents)
     return _task(table, documents, 0.5).result()
@@ -130,9 +125,8 @@ class Ahead:
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:
-    """The versions to show; `scopes`: {version: bits}. The fold knows no scopes: where some are
-    the team's and others private, the team's stands for a private one that looks like it, and
-    none is united with one of the other scope."""
+    """The versions to show; `scopes`: {version: bits}. Of versions that look alike the team's
+    stands for a private one, and none is united with one of the other scope."""
     private = [not scopes.get(r.version, 0) & TEAM for r in memory.apart]
     if all(private) or not any(private):
         return memory.versions
@@ -145,8 +139,7 @@ def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Recor
 
 
 def union_of(r: Record) -> tuple[tuple[str, ...], bytes]:
-    """(versions that a text is united from, its digest); of one that a line says as it is
-    both are empty."""
+    """(versions that a text is united from, its digest); both empty for the text of one line."""
     parts: tuple[str, ...] = getattr(r, "parts", ())
     return parts, bytes.fromhex(version_of(r.line)) if parts else b""
 
@@ -165,8 +158,7 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
 def columns(data: dict[str, object]) -> tuple[object, ...]:
     """What filters and priors look at: type, at, author, phase, source, anchor, digest, confidence.
 
-    `at` is the time that the record claims, "" for a malformed one; whether it can be true is
-    for the reader to say (`filters.newest_first`), so that no clock is in the cache.
+    `at` is the time that the record claims, "" for a malformed one: no clock is in the cache.
     """
     return (
         field(data, "type"),
@@ -213,9 +205,7 @@ def field(data: dict[str, object], name: str) -> str:
 
 
 def storable(value: str) -> str:
-    """JSON escapes can make lone surrogates, which SQLite refuses: one foreign line must not stop
-    an update.
-    """
+    """The text without lone surrogates, which JSON escapes can make and SQLite refuses."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 

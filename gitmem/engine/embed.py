@@ -1,17 +1,10 @@
 """Text to vectors from the packaged static table, in plain Python.
 
-Writing tables and everything with numpy is in `vectors`; searching is in `hamming`.
-
-Promises:
-
-* Standard library only and few modules of it, because every agent prompt waits for this import.
-  A question reads some rows of 256 bytes, never the 8 MB.
-* Integer arithmetic from the first row to the finished vector, so `vectors` and every other machine
-  give the same bytes.
-* Any `str` is accepted, and the work is bounded by `MAX_CHARS` and `MAX_WORDS`.
-
-Two vectors may be compared only if their `space` is the same. A text without any known word gives
-the zero vector, which matches nothing.
+Promises. Every agent prompt waits for this import: few modules of the standard library. A question
+reads some rows of 256 bytes, never the 8 MB. Integer arithmetic from the first row to the finished
+vector, so `vectors` (numpy) and every machine give the same bytes. Any `str` is accepted, and the
+work is bounded by `MAX_CHARS` and `MAX_WORDS`. Vectors may be compared only within one `space`. A
+text without any known word gives the zero vector, which matches nothing.
 """
 
 from __future__ import annotations
@@ -39,27 +32,22 @@ if TYPE_CHECKING:
         def embed(self, texts: Sequence[str]) -> list[bytes]: ...
 
 
-# A text counts up to here, whichever comes first: the mean of many words says
-# little, and a pasted log must not make a prompt wait. What stands first says
-# most (a title, a docstring), so the sum is that of the first 16, the first 64
-# and the first 256 words. nDCG@10, mean of five sets, vectors alone and fused
-# with BM25: 0.411 and 0.523 like this; 512 words alike 0.387 and 0.517; 32 words
-# alone 0.377 and 0.521; (32, 128, 512) 0.404 and 0.520.
+# A text counts up to here, whichever comes first. What stands first says most (a title, a
+# docstring), so the sum is that of the first 16, the first 64 and the first 256 words. nDCG@10,
+# mean of five sets, vectors alone and fused with BM25: 0.411 and 0.523; 512 words alike 0.387 and
+# 0.517; 32 words alone 0.377 and 0.521; (32, 128, 512) 0.404 and 0.520.
 HEADS = (16, 64, 256)
 MAX_CHARS = 8192
 MAX_WORDS = HEADS[-1]
-# A word of more letters, or an ASCII word of more pieces, is a hash or base64
-# and is skipped (+0.003). Other scripts need more pieces in this vocabulary.
+# A word of more letters or pieces is a hash or base64 and is skipped (+0.003).
 MAX_WORD_CHARS = 100
 MAX_PIECES_ASCII, MAX_PIECES = 6, 24
 
 TABLE_PATH = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "static.tbl")
 
-# File format 1, little-endian: this header; a hash table of u32 slots (15 bits
-# of the CRC-32 << 17 | row + 1, zero is empty, linear probing); the end offset
-# of each token's text, after one zero, as u32; the texts in UTF-8; the rows,
-# `dims` bytes each, every value stored plus 128 so that rows add up as bytes
-# without a sign.
+# File format 1, little-endian: this header; a hash table of u32 slots (15 bits of the CRC-32 << 17
+# | row + 1, zero is empty, linear probing); the end offset of each token's text, after one zero, as
+# u32; the texts in UTF-8; the rows, `dims` bytes each, every value plus 128: bytes without a sign.
 HEADER = struct.Struct("<8s9I32s32sI")
 MAGIC = b"gmemtbl\x01"
 ROW_BITS = 17
@@ -71,9 +59,7 @@ class TableDamaged(Exception):
     hint = "reinstall git mem; memories are not affected"
 
 
-# Raise when the code turns the same text and table into other vectors (words,
-# heads, damping, rounding): then these are another space, too.
-ENCODING = 1
+ENCODING = 1  # raise it when the code turns the same text and table into other vectors
 
 
 def space_id(name: str, digest: bytes) -> str:
@@ -81,13 +67,9 @@ def space_id(name: str, digest: bytes) -> str:
     return f"{name}-{digest[:4].hex()}-e{ENCODING}"
 
 
-# --- words ---------------------------------------------------------------
-
-# HTTPServer2 parse_row utf8 -> HTTP Server2 parse row utf8. Punctuation is
-# dropped: its rows only blur the sum (nDCG@10 of vectors alone 0.27 with it,
-# 0.34 without; splitting camelCase adds another 0.002 to 0.005).
-# Without `re`, whose import and patterns cost a prompt 6 ms; the pattern would be
-# [a-z0-9]+|[A-Z][a-z0-9]+|[A-Z]+(?![a-z])[0-9]*
+# HTTPServer2 parse_row utf8 -> HTTP Server2 parse row utf8. Punctuation is dropped (nDCG@10 of
+# vectors alone 0.27 with it, 0.34 without; splitting camelCase adds 0.002 to 0.005). Without `re`,
+# which costs a prompt 6 ms; the pattern would be [a-z0-9]+|[A-Z][a-z0-9]+|[A-Z]+(?![a-z])[0-9]*
 _SPACED = "".join([c if c.isalnum() else " " for c in map(chr, range(128))])
 
 
@@ -161,15 +143,11 @@ def words(text: str) -> list[str]:
     return found[:MAX_WORDS]
 
 
-# --- vectors -------------------------------------------------------------
-
-
 def damp(rows: list[int]) -> list[int]:
     """Of n repeats keep n.bit_length(): the 1st, 2nd, 4th, 8th … count.
 
-    A word said thirty times is not thirty times the subject: this took
-    nDCG@10 of vectors alone from 0.372 to 0.391. Square roots, which are no
-    integers, gave 0.395; counting each word once 0.363.
+    This took nDCG@10 of vectors alone from 0.372 to 0.391; square roots, which are no integers,
+    gave 0.395, counting each word once 0.363.
     """
     counts: dict[int, int] = {}
     for row in rows:
@@ -197,10 +175,8 @@ def square(vector: bytes) -> int:
 
 
 def cosine(a: bytes, b: bytes) -> float:
-    """Cosine of two vectors of one space; 0.0 if either is zero.
-
-    The integers are exact and `sqrt` and `/` are correctly rounded, so every
-    path and machine gives the same double.
+    """Cosine of two vectors of one space, the same double on every machine; 0.0 if either is
+    zero.
     """
     if len(a) != len(b):
         raise ValueError(f"vectors of {len(a)} and {len(b)} dimensions")
@@ -216,9 +192,6 @@ def sign_code(vector: bytes) -> bytes:
     if not vector:
         return b""
     return int(vector.translate(_SIGNS), 2).to_bytes((len(vector) + 7) // 8, "big")
-
-
-# --- the table -----------------------------------------------------------
 
 
 class _Words(dict[str, "tuple[int, ...]"]):
@@ -269,8 +242,6 @@ class StaticTable:
         self._at_slots = at_slots
         self._mask = self._slots - 1
 
-    # Finding rows
-
     def _find(self, token: bytes) -> int:
         """The row of a token, or -1."""
         data = self._map
@@ -297,9 +268,8 @@ class StaticTable:
         return self._find(token.encode("utf-8", "surrogatepass"))
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """Rows of one lower-case word: greedy longest match, as WordPiece.
-
-        A word with an unknown part has none, as [UNK] has no meaning.
+        """Rows of one lower-case word: greedy longest match, as WordPiece; none where a part is
+        unknown.
         """
         length = len(word)
         if length > MAX_WORD_CHARS:
@@ -322,18 +292,14 @@ class StaticTable:
         return tuple(rows)
 
     def token_rows(self, text: str) -> tuple[list[int], list[int]]:
-        """Rows of a text's pieces, with repeats, and how many lie in each of `HEADS`.
-
-        A text within the first head has one number, since three equal heads
-        would give the same vector.
+        """Rows of a text's pieces, with repeats, and how many lie in each of `HEADS`: one number
+        for a text within the first head, since three equal heads would give the same vector.
         """
         pieces = list(map(self._cache.__getitem__, words(text)))
         rows = list(chain.from_iterable(pieces))
         if len(pieces) <= HEADS[0]:
             return rows, [len(rows)]
         return rows, [*[sum(map(len, pieces[:head])) for head in HEADS[:-1]], len(rows)]
-
-    # Making vectors
 
     def vector(self, text: str) -> bytes:
         """One text's vector; zero if no word of it is known."""
@@ -342,9 +308,8 @@ class StaticTable:
         dims, data, base = self.dims, self._map, self._at_rows
         if not rows:
             return bytes(dims)
-        # All dimensions are added at once: each is a 32-bit lane of one long
-        # integer (at most 3 * 8192 pieces of 255, so no lane overflows). Twice as
-        # fast as sum() over zip(*rows).
+        # All dimensions at once, each a 32-bit lane of one long integer (at most 3 * 8192 pieces of
+        # 255): twice as fast as sum() over zip(*rows).
         lanes = bytearray(4 * dims)
         total = 0
         for row in rows:
@@ -359,8 +324,6 @@ class StaticTable:
         """One vector a text. For thousands of texts use `vectors.embed_many`."""
         return [self.vector(text) for text in texts]
 
-    # Whole-table access, for bulk work and checks
-
     def vocabulary(self) -> dict[str, int]:
         """Every token and its row; read once (10 ms), used for lookups from then on."""
         if self._vocabulary is None:
@@ -374,7 +337,6 @@ class StaticTable:
         return self._vocabulary
 
     def raw_rows(self) -> bytes:
-        """All rows as stored, each value plus 128."""
         return self._map[self._at_rows :]
 
     def verify(self) -> None:

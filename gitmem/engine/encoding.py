@@ -1,10 +1,8 @@
 """The packaged encoder, opened once a process, and the vectors that it has made of memories.
 
-Promises. Nothing is loaded before the first question that needs it: numpy costs
-five times what a process with SQLite costs. Nobody waits for the background: of the
-memories that have no vector of the encoder yet, those that words and table find first
-are read with the question. Where the encoder cannot be used
-(numpy or its file is broken) the table answers alone.
+Promises. Nothing is loaded before the first question that needs it: numpy costs five times what a
+process with SQLite costs. Nobody waits for the background: of the memories without a vector of the
+encoder, those that words and table find first are read with the question.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _opened: list[Encoder | None] = []
 
 
 def encoder() -> Encoder | None:
-    """The packaged encoder; None where it cannot be used."""
+    """The packaged encoder; None where it cannot be used: numpy or its file is broken."""
     if not _opened:
         from ..embedding.encoder_file import EncoderDamaged
 
@@ -35,7 +33,7 @@ def encoder() -> Encoder | None:
             from ..embedding.encoder import Encoder
 
             _opened.append(Encoder())
-        except (ImportError, EncoderDamaged):  # numpy does not fit this Python, or a broken file
+        except (ImportError, EncoderDamaged):
             _opened.append(None)
     return _opened[0]
 
@@ -69,9 +67,8 @@ def nearest(
     most: int,
     beside: Mapping[int, bytes],
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """What `nearness.nearest` finds among the vectors of the memories.
-
-    Exact up to EXACT memories. In larger stores sign codes choose the vectors that are read.
+    """What `nearness.nearest` finds among the vectors of the memories; in stores of more than EXACT
+    among those that sign codes choose.
     """
     from . import nearness
 
@@ -98,10 +95,9 @@ def missing(cache: Cache) -> int:
 
 
 def embedder() -> _Threads | None:
-    """The encoder on all the processors that it may take; None where it cannot be used.
-
-    What it makes is stored, so the whole file must match its checksum; a question alone does not
-    wait for that."""
+    """The encoder on THREADS processors; None where it cannot be used. What it makes is stored, so
+    the whole file must match its checksum.
+    """
     from ..embedding.encoder_file import EncoderDamaged
 
     found = encoder()

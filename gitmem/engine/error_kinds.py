@@ -1,25 +1,18 @@
 """What an error says about the cache: others moved it, keep it busy, the disk is full, the file is
-damaged, or none of that.
-
-One judgement for hooks and commands. Standard library only: every prompt waits for it.
+damaged, or none of that. Standard library only: every prompt waits for it.
 """
 
 from __future__ import annotations
 
 import errno
 
-from .cache import Damaged, Moved
+from .cache import Cache, Damaged, Moved
 from .sql import sqlite3
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .cache import Cache
 
 MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file
-# is damaged.
+# A disk that is full, read-only or gone, or a limit of this process.
 _FULL = tuple(
     "SQLITE_FULL SQLITE_READONLY SQLITE_CANTOPEN SQLITE_IOERR_WRITE SQLITE_IOERR_FSYNC"
     " SQLITE_IOERR_TRUNCATE SQLITE_IOERR_SHM".split()
@@ -32,10 +25,8 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG
 
 
 def kind(e: Exception, cache: Cache | None, check: bool = True) -> str:
-    """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours.
-
-    A changed value can raise anything. Where `check` is set, the full check of the cache tells
-    that from a bug, which may take seconds.
+    """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours. A changed value can raise anything:
+    with `check` the full check tells that from a bug, which may take seconds.
     """
     if isinstance(e, Moved) or (
         cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()
@@ -51,15 +42,11 @@ def kind(e: Exception, cache: Cache | None, check: bool = True) -> str:
             return DAMAGED
     if isinstance(e, OSError) and e.errno in _FULL_DISK:
         return FULL
-    if check and cache is not None and cache.how != "memory" and _fails_the_check(cache):
-        return DAMAGED
+    if check and cache is not None and cache.how != "memory":
+        from . import cache_check  # only after an error
+
+        try:
+            return DAMAGED if cache_check.check_all(cache) else OURS
+        except (cache_check.Busy, cache_check.TableDamaged, Moved):
+            pass
     return OURS
-
-
-def _fails_the_check(cache: Cache) -> bool:
-    from . import cache_check  # only after an error
-
-    try:
-        return bool(cache_check.check_all(cache))
-    except (cache_check.Busy, Moved):
-        return False

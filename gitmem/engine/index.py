@@ -1,12 +1,10 @@
 """Brings the cache up to date with the notes: lines in, folded memories out.
 
-Promises. Exact freshness: the cache stores the tips it was built from, so it
-is fresh or not, and never expires by age. Incremental: work grows with
-what changed, by the difference of two notes trees; the result equals a rebuild
-from nothing. A line once taken in stays, also when stock git removed it from
-the ref: only a purge record takes lines away. All of one update is one
-transaction: a crash leaves the state before it. A deadline commits the part that is
-done, without the tips, so the next update goes on there.
+Promises. The cache stores the tips it was built from, so it is fresh or not, and never expires by
+age. Work grows with what changed; the result equals a rebuild from nothing. A line once taken in
+stays, also when stock git removed it from the ref: only a purge record takes lines away. One update
+is one transaction. A deadline commits the part that is done, without the tips, so the next update
+goes on there.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from ..core.errors import GitFailed
 from ..core.record import MAX_LINE
 from ..notes import ref_repair
 from . import error_kinds, unread
-from .cache import open_cache
+from .cache import Cache, open_cache
 from .document import SCOPE_BITS
 from .update import BATCH, Update
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..notes.note_store import Notes
-    from .cache import Cache
     from .document import Ahead
     from .embed import StaticTable
 
@@ -44,8 +41,8 @@ _LITTLE = 0.5  # the same where somebody waits for an answer
 
 
 def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
-    """(tip, number of memories) of a notes ref as the cache has them, which is left as it is; ("",
-    0) where there is none, or a damaged one.
+    """(tip, number of memories) of a notes ref as the cache has them; ("", 0) where there is none,
+    or a damaged one.
     """
     opened = None
     try:
@@ -79,9 +76,8 @@ def pending(
 
 
 class _Limits:
-    """How much one refresh may take in, and until when.
-
-    A rebuild has neither limit, `recall` has `most`, a hook has both.
+    """How much a refresh may take in, and until when: a rebuild has neither limit, `recall --hot`
+    has `most`, a hook has both.
     """
 
     def __init__(self, most: int | None, until: float | None) -> None:
@@ -126,13 +122,12 @@ def refresh(
     until: float | None = None,
 ) -> int | None:
     """Takes in what is new; returns the number of new records, or None where the cache stays behind
-    the notes.
+    the notes: more than `most` lines wait, or too many bytes, the disk is read-only, another
+    process keeps the cache, or it is `until` (monotonic).
 
-    None: more than `most` lines wait, or too many bytes, the disk is read-only, another process
-    keeps the cache, or time was up: at `until` (monotonic) what has been taken in stays, and the
-    next call goes on there. `deep` reads the whole history and reflog of each ref instead of the
-    change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a
-    file that must be rebuilt.
+    `deep` reads the whole history and reflog of each ref instead of the change. `ahead` holds
+    documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must be
+    rebuilt.
     """
     limits = _Limits(most, until)
     try:
@@ -188,8 +183,7 @@ def _read(
     moved: list[tuple[str, Notes, str, str]], limits: _Limits, deep: bool
 ) -> list[Line] | None:
     """The new lines of all refs; None where they are too many or not all here, or the time is up.
-
-    Raises _Mended, never where the time is limited.
+    Raises _Mended where the time is not limited.
     """
     lines: list[Line] = []
     size = 0
@@ -219,7 +213,6 @@ def _read(
 def _note_tips(
     cache: Cache, moved: list[tuple[str, Notes, str, str]], sizes: dict[str, str]
 ) -> None:
-    """Stores up to which commits the cache has the refs' lines."""
     for _, notes, _, tip in moved:
         if not notes.missing:  # objects that are away may come back: the next call looks again
             cache.set_meta("tip:" + notes.ref, tip)

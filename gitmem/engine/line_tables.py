@@ -1,6 +1,5 @@
 """The tables of lines: what records say, which versions they cover, where they were found.
-
-`update` takes lines in and out by these functions; the caller owns the transaction.
+The caller owns the transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ def memories_of(db: Connection, versions: Iterable[str]) -> set[str]:
 
 
 def having_lines(db: Connection, ids: Iterable[str]) -> set[str]:
-    """Those of the ids that have lines."""
     sql = "SELECT DISTINCT memory FROM line WHERE memory IN {}"
     return {id.decode() for (id,) in select_in(db, sql, [id.encode() for id in ids])}
 
@@ -51,7 +49,6 @@ def doomed(db: Connection, ids: set[str], versions: set[str]) -> list[int]:
 
 
 def covered_by(db: Connection, lines: list[int]) -> list[str]:
-    """The versions that these lines cover."""
     raws = select_in(db, "SELECT raw FROM line WHERE n IN {}", lines)
     return [v for (raw,) in raws for v in parsed(raw).after]
 
@@ -143,4 +140,4 @@ def proper(versions: Iterable[str]) -> list[bytes]:
             out.append(bytes.fromhex(version))
         except ValueError:
             continue
-    return [version for version in out if version]
+    return list(filter(None, out))

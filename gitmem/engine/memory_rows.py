@@ -1,14 +1,13 @@
 """Memory rows as the records they were made of.
 
-Promise: what comes out was hashed against the version it is stored under, so a
-damaged cache cannot show changed text: it raises Damaged. Hooks and commands
-read memories through `load` alone. Standard library only: every prompt waits for it.
+Promise: what `load` gives was hashed against the version it is stored under, so a damaged cache
+cannot show changed text: it raises Damaged. Standard library only: every prompt waits for it.
 """
 
 from __future__ import annotations
 
-from ..core import fastjson, record
-from .cache import Damaged
+from ..core import record
+from .cache import Cache, Connection, Damaged
 from .sql import select_in
 
 TYPE_CHECKING = False
@@ -16,15 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from .cache import Cache, Connection
-
 # A text that is united from several lines was stored under its own name (`unite`).
 TEXT = (
     "coalesce(u.raw, l.raw) FROM memory m JOIN line l ON l.n = m.line"
     " LEFT JOIN united u ON u.row = m.row"
 )
 _ROW = f"SELECT coalesce(u.digest, l.version), m.scope, m.status, {TEXT} WHERE m.row = ?"
-# Every line behind a row that is shown: {id, version}.
+# (id, version) of every line behind a row that is shown.
 _LINES = (
     "SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {where} UNION"
     " SELECT m.id, l.version FROM united u CROSS JOIN memory m ON m.row = u.row"
@@ -43,8 +40,8 @@ def parsed(raw: bytes) -> record.Record:
 def versions_of(db: Connection, ids: Sequence[str], where: str = "1") -> dict[str, set[str]]:
     """{id: the versions behind its rows}, of rows for which the SQL condition `where` holds."""
     out: dict[str, set[str]] = {}
-    sql = _LINES.format(where=f"{where} AND m.id IN (SELECT value FROM json_each(?1))")
-    for id, version in db.execute(sql, (fastjson.dumps(list(ids)),)):
+    sql = _LINES.format(where=f"{where} AND m.id IN {{}}")
+    for id, version in select_in(db, sql, ids):
         out.setdefault(id, set()).add(version.hex())
     return out
 
@@ -52,16 +49,15 @@ def versions_of(db: Connection, ids: Sequence[str], where: str = "1") -> dict[st
 def load(cache: Cache, rows: Sequence[int]) -> list[tuple[dict[str, Any], int, int]]:
     """(record data, scope bits, status) of memory rows, in their order. Raises Damaged."""
     out = []
-    execute = cache.db.execute
     for row in rows:
-        found = execute(_ROW, (row,)).fetchone()
+        found = cache.db.execute(_ROW, (row,)).fetchone()
         if found is None:
             raise Damaged("a memory has lost its record")
         version, scope, status, raw = found
-        parsed = record.parse(raw)
-        if parsed is None or parsed.version != version.hex():
+        read = record.parse(raw)
+        if read is None or read.version != version.hex():
             raise Damaged("a stored record has changed")
-        out.append((parsed.data, scope, status))
+        out.append((read.data, scope, status))
     return out
 
 
@@ -87,7 +83,6 @@ def beside(cache: Cache, ids: Iterable[str]) -> dict[str, list[int]]:
 
 
 def commit_of(data: dict[str, Any]) -> str:
-    """The commit a record names by its full id, "" for none."""
     return record.object_id(data.get("commit"))
 
 
@@ -102,19 +97,15 @@ def words(value: Any) -> list[str]:
 
 
 def made_at(data: Mapping[str, Any]) -> str:
-    """When a memory was made, "" where its record has no time in the stored form: what others
-    wrote there instead, of any length, is shown nowhere."""
+    """When a memory was made, "" where its record has no time in the stored form."""
     return record.moment(data.get("created")) or record.moment(data.get("at"))
 
 
 def entries(value: Any) -> list[dict[str, Any]]:
-    """The entries of a record's `paths` that have a name, whoever wrote them; of very many the
-    first ones.
-    """
+    """The entries of a record's `paths` that have a name; of very many the first ones."""
     found = value[: record.MAX_ITEMS] if isinstance(value, list) else []
-    return [
-        p for p in found if isinstance(p, dict) and isinstance(p.get("path"), str) and p["path"]
-    ]
+    named = [p for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)]
+    return [p for p in named if p["path"]]
 
 
 def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -133,9 +124,7 @@ def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def bare(path: str) -> str:
-    """The name under which git has a path: without the slash at the end of a directory; "." is the
-    top.
-    """
+    """The name under which git has a path: no slash at the end of a directory; "." is the top."""
     return path.rstrip("/") or "."
 
 

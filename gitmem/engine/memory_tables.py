@@ -1,21 +1,19 @@
 """The tables of memories: one row a version that is shown, its words, vector, labels and paths.
 
-Forgotten and superseded versions keep a row (an import must not add them again), but no
-terms and no vector, so no search can return them. The caller owns the transaction.
+Forgotten and superseded versions keep a row (an import must not add them again), but no terms and
+no vector, so no search returns them. The caller owns the transaction.
 """
 
 from __future__ import annotations
 
 from ..core.record import Record
-from . import noted_paths
-from .cache import CODE
+from .cache import CODE, Cache
 from .document import ACTIVE, columns, embed_texts, labels, prepare, union_of, vector_text
-from .memory_rows import TEXT, parsed
+from .memory_rows import TEXT, bare, commit_of, parsed, places
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .cache import Cache
     from .document import Ahead, Prepared
     from .embed import StaticTable
 
@@ -60,7 +58,7 @@ class MemoryTables:
             from . import model_vectors  # hooks that only take in new memories do not load it
 
             model_vectors.leave(self.db, rows)
-        noted_paths.leave(self.db, rows)
+        self._leave_paths(rows)
         for table in ("vector", "reinstated", "label", "united", "memory"):
             select_in(self.db, f"DELETE FROM {table} WHERE row IN {{}}", rows)
 
@@ -84,7 +82,7 @@ class MemoryTables:
             self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
-        noted_paths.add(self.db, [(row, r.data) for row, r in shown])
+        self._add_paths(shown)
         made = self._prepared([r for _, r in shown])
         self.db.executemany(
             "INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
@@ -102,9 +100,7 @@ class MemoryTables:
         self._set_vectors(first, vectors)
 
     def again(self, row: int, status: int) -> int:
-        """Makes a row anew with another status, whatever its records say (`reinstate`); returns its
-        new number.
-        """
+        """Makes a row anew with another status (`reinstate`); returns its new number."""
         sql = f"SELECT m.nth, l.version, u.lines, {TEXT} WHERE m.row = ?"
         nth, version, lines, raw = self.db.execute(sql, (row,)).fetchone()
         found = parsed(raw)
@@ -112,8 +108,8 @@ class MemoryTables:
             from ..core.unite import United
 
             of = "SELECT version FROM line WHERE n IN (SELECT value FROM json_each(?))"
-            parts = self.db.execute(of, (lines,))
-            found = United(found.data, version.hex(), tuple(sorted(v.hex() for (v,) in parts)))
+            parts = sorted(v.hex() for (v,) in self.db.execute(of, (lines,)))
+            found = United(found.data, version.hex(), tuple(parts))
         self.remove([row])
         self.add([(found, status, nth)])
         return self.next_row - 1
@@ -122,6 +118,36 @@ class MemoryTables:
         """A memory is the team's as soon as one of its shown lines is."""
         of_line = "(SELECT scope FROM line WHERE n = memory.line)"
         select_in(self.db, f"UPDATE memory SET scope = {of_line} WHERE id IN {{}}", sorted(ids))
+
+    def _add_paths(self, shown: list[tuple[int, Record]]) -> None:
+        """A path noted at the same commit by many memories is one row, so that its state is
+        computed once.
+        """
+        paths = [
+            (row, place, (commit_of(r.data), bare(path), len(path) - len(path.rstrip("/")), *rest))
+            for row, r in shown
+            for place, (path, *rest) in enumerate(places(r.data))
+        ]
+        self.db.executemany(
+            "INSERT OR IGNORE INTO noted_path(anchor, name, slashes, blob, lines)"
+            " VALUES(?, ?, ?, ?, ?)",
+            dict.fromkeys(noted for _, _, noted in paths),
+        )
+        self.db.executemany(
+            "INSERT INTO memory_path SELECT ?, ?, number FROM noted_path"
+            " WHERE anchor = ? AND name = ? AND slashes = ? AND blob = ? AND lines = ?",
+            [(row, place, *noted) for row, place, noted in paths],
+        )
+
+    def _leave_paths(self, rows: list[int]) -> None:
+        """With the last memory that names it a path goes, and its states with it."""
+        named = select_in(self.db, "SELECT DISTINCT number FROM memory_path WHERE row IN {}", rows)
+        select_in(self.db, "DELETE FROM memory_path WHERE row IN {}", rows)
+        used = "SELECT 1 FROM memory_path WHERE number = ? LIMIT 1"
+        unused = [number for number in named if not self.db.execute(used, number).fetchone()]
+        states = "DELETE FROM path_state WHERE slot IN (SELECT slot FROM head) AND number = ?"
+        self.db.executemany(states, unused)
+        self.db.executemany("DELETE FROM noted_path WHERE number = ?", unused)
 
     def _unite(self, row: int, parts: tuple[str, ...], digest: bytes, raw: bytes) -> None:
         sql = "SELECT n FROM line WHERE version IN {}"

@@ -1,15 +1,12 @@
 """A second space of vectors in the cache: the encoder's, or those of a model the user chose.
 
-Owns the table `model_vectors`: CHUNK vectors a row, the one of memory row n at n % CHUNK; `held`
-says which places have one, the others are zeros. `codes` has their sign codes, for stores so large
-that not all vectors are read. Each of the two has a checksum of its own.
+The table `model_vector` has CHUNK vectors a row, the one of memory row n at n % CHUNK; `held` says
+which places have one, the others are zeros. `codes` has their sign codes, for stores so large that
+not all vectors are read.
 
-Promises. A vector is found only by the name of its space, so switching models never mixes two.
-`fill` is resumable: what a batch has made stays, and a row that changed meanwhile gets none.
-Vectors go with their memory's row (`leave`), so forgetting and purging take them too. What is read
-is checked by its checksum, also before a chunk is written anew.
-
-No numpy for a chosen model: exact cosines of all rows are one pass of `hamming.rescore`.
+Promises. A vector is found only by the name of its space. `fill` is resumable: what a batch has
+made stays, and a row that changed meanwhile gets none. Vectors go with their memory's row
+(`leave`). What is read is checked by its checksum, also before a chunk is written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ import zlib
 from itertools import islice
 
 from . import hamming
-from .cache import Damaged
+from .cache import Cache, Connection, Damaged
 from .document import vector_text
 from .embed import sign_code
 from .memory_rows import TEXT, parsed
@@ -28,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from .cache import Cache, Connection
     from .embed import Embedder
 
 BATCH = 32  # texts the model gets at a time
@@ -39,36 +35,28 @@ CHUNK = 128  # vectors a row: 54 KiB of the encoder's, written anew when one com
 
 def missing(cache: Cache, space: str) -> int:
     """How many memories have no vector in the space."""
-    return sum(1 for _ in _lacking(cache, space))
+    return len(_lacking(cache, space))
 
 
-def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
+def _lacking(cache: Cache, space: str) -> list[tuple[int, int]]:
     """(row, line) of the memories that have no vector in the space, the newest first."""
     sql = "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
     lines = dict(cache.db.execute(sql))
-    for row in without(cache, space, lines):
-        yield row, lines[row]
+    return [(row, lines[row]) for row in without(cache, space, lines)]
 
 
 def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
-    """Those of the rows that have no vector in the space."""
-    held = _held(cache, space)
+    """Those of the rows that have no vector in the space. No vector is read for it."""
+    sql = "SELECT chunk, held FROM model_vector WHERE space = ?"
+    held = dict(cache.db.execute(sql, (space,)))
+    if any(len(marks) != CHUNK for marks in held.values()):
+        raise Damaged("vectors fail their checksum")
     none = bytes(CHUNK)
     return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
 
 
-def _held(cache: Cache, space: str) -> dict[int, bytes]:
-    """{chunk: for each of its places 1 where it has a vector}. No vector is read for it."""
-    found = dict(cache.db.execute("SELECT chunk, held FROM model_vector WHERE space = ?", (space,)))
-    if any(len(held) != CHUNK for held in found.values()):
-        raise Damaged("vectors fail their checksum")
-    return found
-
-
 def missing_by_prefix(cache: Cache, start: str) -> int:
-    """The same for the space whose name begins so, without asking its model for the rest of the
-    name.
-    """
+    """The same for the space whose name begins so: its model is not asked for the rest."""
     for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_vector"):
         if space.startswith(start):
             return missing(cache, space)
@@ -89,20 +77,14 @@ def fill(
     what the embedder raises; what was made before is kept.
     """
     space, done = embedder.space, 0
-    made: list[tuple[int, int, bytes]] = []
-    wanted = list(islice(_lacking(cache, space), most))
+    made: list[tuple[tuple[int, int], bytes]] = []
+    wanted = _lacking(cache, space)[:most]
     since = time.monotonic()
     try:
         for i in range(0, len(wanted), BATCH):
-            part = [
-                (row, line, text)
-                for row, line in wanted[i : i + BATCH]
-                if (text := _text(cache, row, line)) is not None
-            ]
-            vectors = embedder.embed([text for _, _, text in part])
-            made += [
-                (row, line, vector) for (row, line, _), vector in zip(part, vectors, strict=True)
-            ]
+            found = [(pair, _text(cache, *pair)) for pair in wanted[i : i + BATCH]]
+            part = {pair: text for pair, text in found if text is not None}
+            made += zip(part, embedder.embed(list(part.values())), strict=True)
             progress(len(part))
             if until is not None and time.monotonic() > until:
                 break
@@ -111,29 +93,26 @@ def fill(
                 made, since = [], time.monotonic()
     finally:
         done += _keep(cache, space, made)
-    others = "SELECT 1 FROM model_vector WHERE space <> ?"
-    if not missing(cache, space) and cache.db.execute(others, (space,)).fetchone():
-        cache.keep(
-            _WAIT, lambda db: db.execute("DELETE FROM model_vector WHERE space <> ?", (space,))
-        )
+    others = "FROM model_vector WHERE space <> ?"
+    if not missing(cache, space) and cache.db.execute(f"SELECT 1 {others}", (space,)).fetchone():
+        cache.keep(_WAIT, lambda db: db.execute(f"DELETE {others}", (space,)))
     return done
 
 
 def _text(cache: Cache, row: int, line: int) -> str | None:
+    """What the vector is made of; None where the memory was edited or forgotten meanwhile."""
     sql = f"SELECT {TEXT} WHERE m.row = ? AND m.line = ? AND m.status = 0"
     found = cache.db.execute(sql, (row, line)).fetchone()
-    if found is None:
-        return None  # edited or forgotten meanwhile
-    return vector_text(parsed(found[0]).data)
+    return vector_text(parsed(found[0]).data) if found else None
 
 
-def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:
+def _keep(cache: Cache, space: str, made: Sequence[tuple[tuple[int, int], bytes]]) -> int:
     """Stores vectors of rows that are still what was embedded."""
 
     def write(db: Connection) -> None:
         same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
         new: dict[int, dict[int, bytes]] = {}
-        for row, line, v in made:
+        for (row, line), v in made:
             if db.execute(same, (row, line)).fetchone():
                 new.setdefault(row // CHUNK, {})[row % CHUNK] = v
         for chunk, vectors in new.items():
@@ -231,9 +210,9 @@ def _read(
 def cosines(
     cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None
 ) -> list[tuple[float, int]]:
-    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first.
+    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first, without numpy.
 
-    Raises Damaged on a checksum that fails.
+    Raises Damaged.
     """
     width = len(question)
     places: dict[int, tuple[bytes, int]] = {}
@@ -249,10 +228,7 @@ def cosines(
 
 
 def wrong(cache: Cache, active: Iterable[int]) -> str:
-    """What the full check finds wrong, "" for nothing.
-
-    A checksum, a vector of no memory, a code that is not its vector's.
-    """
+    """What the full check finds wrong, "" for nothing."""
     rows = set(active)
     sql = "SELECT chunk, held, codes, signs, v, crc FROM model_vector"
     for chunk, held, codes, signs, data, crc in cache.db.execute(sql):

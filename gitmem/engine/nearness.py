@@ -1,12 +1,10 @@
 """How near memories lie to a question by the encoder's vectors, hubs put back.
 
-Some texts lie near every question (hubs: Radovanović et al., JMLR 2010), and among thousands of
-memories they take the first places. So nearness is the cosine less HUB of what a memory has with
-its own neighbours in the store: the correction of CSLS (Conneau et al., ICLR 2018).
-
-Only numpy's core is loaded, since a prompt waits (`numpy_core` says which names may be used).
-`nearest` is exact: all vectors that it is given are compared, a part at a time. `sifted` chooses
-those of a store that is too large.
+Some texts lie near every question (hubs: Radovanović et al., JMLR 2010). So nearness is the cosine
+less HUB of what a memory has with its own neighbours in the store: the correction of CSLS (Conneau
+et al., ICLR 2018). Only numpy's core is loaded, since a prompt waits (`numpy_core` says which names
+may be used). `nearest` compares all vectors that it is given; `sifted` chooses those of a large
+store.
 """
 
 from __future__ import annotations
@@ -53,13 +51,12 @@ def nearest(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """({row: nearness}, best first, {row: cosine}) of the `most` nearest rows and those `always`.
 
-    `parts`: the store's vectors as `model_vectors.read` gives them; they are read once, and no more
-    of them than _PART bytes is held at a time. `beside`: vectors of rows that the store has none
-    of. `allowed`: the rows that take part, None for all. Neighbours are looked for among SAMPLE
-    vectors of the store, chosen by their bytes, so that a rebuilt cache chooses the same, or
-    `among` these rows; in a store of few, where every neighbour is far, nothing is taken off.
-    `count`: of the memories, where fewer than FEW have a vector yet; COMPANY stands for their
-    neighbours."""
+    `parts`: the store's vectors as `model_vectors.read` gives them, read once, _PART bytes at a
+    time. `beside`: vectors of rows that the store has none of. `allowed`: the rows that take part,
+    None for all. Neighbours are looked for among SAMPLE vectors of the store, chosen by their bytes
+    (a rebuilt cache chooses the same), or `among` these rows. Where fewer than FEW of `count`
+    memories have a vector yet, COMPANY stands for their neighbours; in a store of few nothing is
+    taken off."""
     if not any(question):
         return {}, {}
     width = len(question)

@@ -1,8 +1,7 @@
 """What a hit's score is multiplied with: numbers that reorder what was found and admit nothing.
 
-Each prior is one function from memory rows to factors, read from the cache
-alone. `rank.apply_priors` bounds their product. Standard library only: every
-prompt waits for it.
+They are read from the cache alone; `rank.apply_priors` bounds their product. Standard library only:
+every prompt waits for it.
 """
 
 from __future__ import annotations
@@ -47,24 +46,22 @@ def parts(
     stands = stand([anchor for anchor, _, _ in known.values() if anchor]) if stand else {}
     credits = usage_store.lifts(cache, near)
     recent = _recent(cache, {row: at for row, (_, _, at) in known.items()})
-    out = {}
-    for row in rows:
-        anchor, stated, _ = known[row]
-        out[row] = {
-            "stated": confidence.doubted(stated),
-            "branch": _branch(stands.get(anchor)),
+    return {
+        row: {
+            "stated": confidence.doubted(known[row][1]),
+            "branch": _branch(stands.get(known[row][0])),
             "credit": credits.get(row, 1.0),
             "stale": path_state_store.FACTORS.get(aged.get(row, ""), 1.0),
             "recent": recent[row],
         }
-    return out
+        for row in rows
+    }
 
 
 def _recent(cache: Cache, times: Mapping[int, str]) -> dict[int, float]:
-    """{row: what age leaves of a score}, by whole days before the newest memory.
-
-    So the notes decide, and not the day of the question. A malformed time and one that
-    cannot be yet (`filters.latest`) count as the oldest.
+    """{row: what age leaves of a score}, by whole days before the newest memory: the notes decide,
+    and not the day of the question. A malformed time and one that cannot be yet
+    (`filters.latest`) count as the oldest.
     """
     latest = filters.latest(cache)
     of_all = "SELECT max(at) FROM memory WHERE status = 0 AND at <= ?"

@@ -3,8 +3,6 @@
 What was superseded on a branch that is not merged, or is gone, counts wherever that branch does not
 (`anchors/reinstate` finds such memories and gives them the rows of active ones). The table
 `reinstated` names them for each HEAD that was looked from; from any other HEAD nothing is hidden.
-Promise: where nothing is reinstated, which is nearly everywhere, it costs one look at an empty
-table.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ _AT_HEAD = "SELECT row FROM reinstated WHERE head = ?"
 
 
 def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
-    """The same conditions without what is reinstated for other HEADs alone; the same object where
-    there is nothing such.
-    """
+    """The same conditions without what is reinstated for other HEADs alone."""
     other = f"SELECT 1 FROM reinstated WHERE row NOT IN ({_AT_HEAD})"
     if not _looked_from(cache, head) or not cache.db.execute(other, (head,)).fetchone():
         return wanted
@@ -37,9 +33,7 @@ def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
 
 
 def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
-    """Those of the rows that are reinstated for other HEADs alone: here they are superseded,
-    whatever their rows say.
-    """
+    """Those of the rows that are reinstated for other HEADs alone: here they are superseded."""
     if not rows or not _looked_from(cache, head):
         return set()
     mine = {row for (row,) in cache.db.execute(_AT_HEAD, (head,))}
@@ -61,13 +55,12 @@ def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, s
     out: dict[int, tuple[list[str], str, str]] = {}
     if not rows or not cache.db.execute("SELECT 1 FROM reinstated LIMIT 1").fetchone():
         return out
-    marks = ",".join(map(str, rows))
     sql = (
         "SELECT m.row, b.raw, c.at FROM memory m JOIN line l ON l.n = m.line"
         " JOIN cover c ON c.version = l.version JOIN line b ON b.n = c.by"
-        f" WHERE m.row IN ({marks}) AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
+        " WHERE m.row IN {} AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
     )
-    for row, raw, at in cache.db.execute(sql):
+    for row, raw, at in select_in(cache.db, sql, rows):
         found = parsed(raw)
         # The branch that an edit names is that of the text it goes on with.
         branch = found.data.get("branch") if found.op == "create" else ""

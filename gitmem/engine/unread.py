@@ -1,9 +1,7 @@
-"""Notes that were too large to be read (`object_reader.LARGEST`), as the cache knows them: what
-answers say of them.
+"""Notes that were too large to be read (`object_reader.LARGEST`), as the cache knows them.
 
-Promise: a note that is not read is named wherever memories are shown, from the
-update that met it to the one that finds it gone or small enough. Its lines stay
-in the notes byte for byte. Standard library only: every session waits for it.
+Promise: such a note is named wherever memories are shown, until an update finds it gone or small
+enough. Standard library only: every session waits for it.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ _MOST = 100  # of one ref that are kept: the largest
 
 def keep(cache: Cache, ref: str, sizes: Mapping[str, int], *, all: bool = True) -> None:
     """Takes over the sizes of a ref's notes that were not read, 0 for one that is so no more; the
-    caller owns the transaction.
-
-    `all`: there are no others; else those that were known stay.
+    caller owns the transaction. `all`: there are no others; else those that were known stay.
     """
     known = {**({} if all else of(cache, ref)), **sizes}
     left = sorted(((size, key) for key, size in known.items() if size), reverse=True)[:_MOST]

@@ -1,9 +1,8 @@
 """One cache update: what a batch of lines changes in the tables.
 
-Promise: rows depend on the set of lines taken so far, not on their order or
-portions, up to row numbers (rows of one memory stand in the order in which
-they are shown). The caller owns the transaction. Lines are in `line_tables`, the
-memories folded from them in `memory_tables`.
+Promise: rows depend on the set of lines taken so far, not on their order or portions, up to row
+numbers. The caller owns the transaction. Lines are in `line_tables`, the memories folded from them
+in `memory_tables`.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Update:
         return len(fresh)
 
     def take_out(self, ids: set[str], lines: list[int]) -> None:
-        """Takes lines away and folds the memories that they changed anew (`snapshot_view`)."""
+        """Takes lines away, and folds the memories that they changed (`snapshot_view`)."""
         rows = select_in(self.db, "SELECT row FROM memory WHERE id IN {}", ids)
         self.memories.remove([row for (row,) in rows])
         for table, column in (("line", "n"), ("cover", "by")):
@@ -106,9 +105,7 @@ class Update:
         )
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
-        """Remembers the other commits a line was found at, in their notes or in continuations of
-        these.
-        """
+        """Remembers the other commits at whose notes, or their continuations, a line was found."""
         moves = []
         for v, found in keys.items():
             old = record.object_id(records[v].data.get("commit"))
@@ -200,8 +197,4 @@ def _parsed(
 
 def _storable(id: str) -> bool:
     """Whether an id is proper text; no tool of ours writes another."""
-    try:
-        id.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return id.encode("utf-8", "ignore").decode() == id

@@ -1,13 +1,9 @@
 """What use has taught, in the cache: the tables `usage_records` and `confidence`, made from records
 as they come in.
 
-Promise: `usage_records` is what the private feedback and verdict records say, each
-thing once, and `confidence` what `confidence.count` makes of it for the memories that
-are here; so an update leaves what a rebuild would, in whatever order lines
-came. Only private records count: what a teammate's notes say of use moves
-nothing here. An id that was purged is in neither table. What sessions did
-stands in `usage_records` under short names; one that two memories here share counts
-for neither.
+Promise: an update leaves what a rebuild would, in whatever order lines came. Only private records
+count, and no id that was purged. What sessions did stands in `usage_record` under short names; one
+that two memories here share counts for neither.
 
 Standard library only: every prompt reads `lifts`.
 """
@@ -20,15 +16,13 @@ from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..core.record import Record
     from .cache import Cache, Connection
 
 PRIVATE = 2  # bit of a line's scope (`document`)
-# rows of `usage_records` that a prompt reads of one memory: with 200 it took 5 ms where there are
-# so many
-LOOKED_AT = 64
+LOOKED_AT = 64  # rows of `usage_record` that a prompt reads of one memory: 200 took 5 ms
 # Of files that speak for a memory the surest count stands, of answers the highest: neither depends
 # on which record came first.
 _ADD = (
@@ -69,12 +63,11 @@ def stored(db: Connection) -> list[Record]:
 
 
 def _named(ids: Iterable[str]) -> set[str]:
-    """Ids and their short names."""
     return {name for id in ids for name in (id, short.of(id))}
 
 
 def _count(db: Connection, names: set[str]) -> None:
-    """`names`: ids and short names of memories."""
+    """Counts anew for these ids and short names of memories."""
     asked = sorted(_named(names))
     spoken = select_in(db, "SELECT DISTINCT id FROM usage_record WHERE id IN {}", asked)
     select_in(db, "DELETE FROM confidence WHERE id IN {}", asked)
@@ -84,7 +77,7 @@ def _count(db: Connection, names: set[str]) -> None:
         found.update(_said(db, first))
     db.executemany(
         "INSERT INTO confidence(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
-        made(found, versions_of(db, list(found))),
+        _made(found, versions_of(db, list(found))),
     )
 
 
@@ -95,7 +88,7 @@ def _here(db: Connection, first: str) -> list[str]:
 
 
 def _said(db: Connection, first: str) -> dict[str, list[tuple[str, str, int]]]:
-    """{id of a memory here with this short name: its rows of `usage_records`}."""
+    """{id of a memory here with this short name: its rows of `usage_record`}."""
     ids = _here(db, first)
     sql = "SELECT session, how, number FROM usage_record WHERE id IN (?, ?)"
     out = {id: db.execute(sql, (id, first if len(ids) == 1 else id)).fetchall() for id in ids}
@@ -110,21 +103,13 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def made(
+def _made(
     found: dict[str, list[tuple[str, str, int]]], versions: dict[str, set[str]]
-) -> list[tuple[str, float, float, float, int, int]]:
-    """The `confidence` rows that `usage_records` rows give, for memories that have versions."""
-    counted = {
-        id: confidence.count(found[id], versions[id]) for id in sorted(found) if id in versions
-    }
-    return [
-        (id, confidence.value(e), e.used, e.ignored, e.against, e.vain)
-        for id, e in counted.items()
-        if e
-    ]
-
-
-# --- reading ----------------------------------------------------------------
+) -> Iterator[tuple[str, float, float, float, int, int]]:
+    """The rows of `confidence` that those of `usage_record` give."""
+    for id in sorted(found.keys() & versions.keys()):
+        if e := confidence.count(found[id], versions[id]):
+            yield id, confidence.value(e), e.used, e.ignored, e.against, e.vain
 
 
 def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
@@ -139,15 +124,14 @@ def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
     """
     # The rows of a short name that another memory shares are nobody's.
     alone = (
-        "NOT EXISTS (SELECT 1 FROM memory o WHERE o.id >= substr(m.id, 1, ?1)"
-        " AND o.id < substr(m.id, 1, ?1) || 'g' AND o.id <> m.id)"
+        "NOT EXISTS (SELECT 1 FROM memory o WHERE o.id >= substr(m.id, 1, ?2)"
+        " AND o.id < substr(m.id, 1, ?2) || 'g' AND o.id <> m.id)"
     )
     sql = (
         f"SELECT m.row, CASE WHEN {alone} THEN m.id ELSE '' END, c.used, c.against"
-        " FROM memory m JOIN confidence c ON c.id = m.id"
-        f" WHERE m.row IN ({','.join(map(str, near))})"
+        " FROM memory m JOIN confidence c ON c.id = m.id WHERE m.row IN {}"
     )
-    found = cache.db.execute(sql, (short.DIGITS,))
+    found = select_in(cache.db, sql, near, short.DIGITS)
     counted = {row: (id, used, against) for row, id, used, against in found}
     vain = confidence.in_vain(
         near, {row: _told(cache, counted[row][0]) for row in near if row in counted}

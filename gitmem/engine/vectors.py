@@ -34,7 +34,7 @@ def embed_many(table: StaticTable, texts: Iterable[str]) -> list[bytes]:
 
 
 def embed_chunks(table: StaticTable, texts: Iterable[str]) -> Iterable[Array]:
-    """The same as int8 arrays of up to 512 rows, so memory does not grow with the input."""
+    """The same as int8 arrays of up to 512 rows."""
     table.vocabulary()
     raw = np.frombuffer(table.raw_rows(), np.uint8).reshape(table.rows, table.dims)
     weights = raw.astype(np.int16)
@@ -55,8 +55,7 @@ def embed_chunks(table: StaticTable, texts: Iterable[str]) -> Iterable[Array]:
 def _sums(weights: Array, flat: Array, sizes: Array) -> Array:
     """Sum of rows for each text; `flat` holds `sizes[0]` rows of the first, and so on.
 
-    Texts are taken longest first, and step j adds the j-th row of every text
-    that has one: one gather and one 16-bit addition, both along memory.
+    Longest texts first; step j adds the j-th row of every text that has one.
     """
     count = len(sizes)
     order = np.argsort(-sizes, kind="stable")
@@ -80,8 +79,7 @@ def _sums(weights: Array, flat: Array, sizes: Array) -> Array:
 def _damp(rows: list[int], ends: list[list[int]]) -> tuple[Array, Array]:
     """`embed.damp` for every head of every text, and how many rows each text then has.
 
-    One sort by (text, row, first head that has it); the repeats of a row in each
-    head are then runs. Order within a text is free: integers add up to the same.
+    One sort by (text, row, first head that has it): the repeats of a row in each head are runs.
     """
     heads = np.array(ends)
     lengths = heads[:, -1]
