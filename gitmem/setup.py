@@ -124,7 +124,6 @@ def waiting(store: Store) -> list[str]:
         name, _, id = row.partition(" ")
         if not name.endswith(f"/{store.settings['ref']}/team") or id == tip:
             continue
-        reached = ("merge-base", "--is-ancestor", id, tip)
-        if not tip or git.run_status(*reached, ok=(0, 1, 128))[1]:
+        if not tip or not git.contains(tip, id, ok=(0, 1, 128)):
             out.append(name)
     return out

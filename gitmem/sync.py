@@ -187,8 +187,7 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
-    asked = ("merge-base", "--is-ancestor", other, commit)
-    return bool(commit) and store.repo.git.run_status(*asked, ok=(0, 1, 128))[1] == 0
+    return bool(commit) and store.repo.git.contains(commit, other, ok=(0, 1, 128))
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:

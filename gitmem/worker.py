@@ -39,7 +39,6 @@ MEMORY = 3 << 30
 _BUSY = 300.0  # seconds after which it takes no more events in
 _LINGER = 1.0  # seconds it waits for another event
 _ALONE = 30.0  # seconds for events of a kind that failed together and are tried one by one
-_ENCODE = 60.0  # seconds at a time for the encoder's vectors: other events wait for no more
 _EVERY = 24 * 3600.0  # seconds between two full checks of the cache
 
 
@@ -282,9 +281,8 @@ def _encode(store: Store) -> None:
     """Makes a portion of the encoder's vectors; the next workers make the rest."""
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
         return
-    until = time.monotonic() + _ENCODE
     if store.with_cache(
-        lambda cache: encoding.fill(cache, until=until) and encoding.missing(cache), refresh=False
+        lambda cache: encoding.fill(cache) and encoding.missing(cache), refresh=False
     )[0]:
         spool.append(store.repo.mem_dir, spool.BEHIND)
 

@@ -60,15 +60,15 @@ def timed(name, step):
         spent[name] = (old[0] + clock() - from_, old[1] + time.perf_counter() - wall)
     return run
 worker._AFTER = {name: timed(name, step) for name, step in worker._AFTER.items()}
-from gitmem.anchors import path_state_update  # a part of the step
-rows = path_state_update.rows
+from gitmem.anchors import anchor_state_update  # a part of the step
+rows = anchor_state_update.path_rows
 def paths(*args):
     from_ = clock()
     try:
         return rows(*args)
     finally:
         spent["paths"] = (clock() - from_, 0)
-path_state_update.rows = paths
+anchor_state_update.path_rows = paths
 worker.run(sys.argv[1], os.environ, 0.0)
 print(json.dumps(spent))
 """

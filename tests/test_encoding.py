@@ -202,7 +202,7 @@ def test_a_portion_ends_in_time_and_the_next_one_goes_on(
 ) -> None:
     monkeypatch.setattr(model_vectors, "BATCH", 4)
     store = opened(lab, repo, monkeypatch)
-    made = store.with_cache(lambda cache: encoding.fill(cache, until=0.0))[0]
+    made = store.with_cache(lambda cache: encoding.fill(cache, 0.0))[0]
     assert made == 4, "one batch, whatever the clock says"
     assert store.with_cache(encoding.fill)[0] == len(OTHERS) + 1 - 4
     store.close()

@@ -13,7 +13,7 @@ from conftest import Lab
 from places import opened
 
 from gitmem import worker
-from gitmem.anchors import path_state, path_state_update
+from gitmem.anchors import anchor_state_update, path_state
 from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
 from gitmem.hooks import worker_log
@@ -159,7 +159,7 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
 ) -> None:
     repo = lab.repo(commits=3)
     lab.mem(repo, "remember", "first", "--path", "f0.txt")
-    rows, ask = path_state_update.rows, path_state.Tree.ask
+    rows, ask = anchor_state_update.path_rows, path_state.Tree.ask
     come = iter(("f1.txt", "f2.txt"))
 
     def meanwhile(first: Any, *rest: Any) -> Any:
@@ -169,7 +169,7 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
             break
         return (ask if isinstance(first, path_state.Tree) else rows)(first, *rest)
 
-    monkeypatch.setattr(path_state_update, "rows", meanwhile)
+    monkeypatch.setattr(anchor_state_update, "path_rows", meanwhile)
     states(repo)
     commit(lab, repo, {"f0.txt": "changed\n"})
     monkeypatch.setattr(path_state.Tree, "ask", meanwhile)

@@ -12,7 +12,7 @@ from conftest import Lab
 from places import commit, full, head, kept, opened, same, squash, tell, topic
 from test_anchor_state_update import lengthen
 
-from gitmem.anchors import anchor_state_update, path_state_update
+from gitmem.anchors import anchor_state_update
 from gitmem.engine import anchor_state_store, path_state_store
 
 
@@ -106,7 +106,7 @@ def test_what_a_purge_took_while_the_worker_looked_is_not_kept(
     repo = lab.repo()
     doomed = tell(repo, "to be purged")
     tell(repo, "another one", commit(lab, repo, "main.txt", "line"))
-    rows = path_state_update.rows
+    rows = anchor_state_update.path_rows
     with opened(repo) as store:
         kept(store)
         commit(lab, repo, "main.txt", "one more")
@@ -117,7 +117,7 @@ def test_what_a_purge_took_while_the_worker_looked_is_not_kept(
             lab.mem(repo, "list")
             return found
 
-        monkeypatch.setattr(path_state_update, "rows", meanwhile)
+        monkeypatch.setattr(anchor_state_update, "path_rows", meanwhile)
         anchor_state_update.update(store)
         assert not store.with_cache(anchor_state_store.slots)[0]
         monkeypatch.undo()

@@ -22,7 +22,7 @@ from ..git import refs_mtime
 from ..git.repository import Repo
 from ..hooks import spool
 from ..store import Store
-from . import anchor_state, equivalent_commits, path_state_update, reinstate
+from . import anchor_state, equivalent_commits, path_state, reinstate
 
 BACKGROUND = 200.0  # seconds a search in the background goes on: some 500,000 commits
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -136,7 +136,7 @@ def _update_head(
     seconds = max(end - time.monotonic(), 0.0)
     states.update(anchor_state.states(repo, cache, left, head, seconds, kept=False))
     seconds = max(end - time.monotonic(), 0.0)
-    paths = path_state_update.rows(repo, cache, head, slot, states, seconds)
+    paths = path_rows(repo, cache, head, slot, states, seconds)
     written = False
 
     def write(db: Any) -> None:
@@ -149,6 +149,38 @@ def _update_head(
         written = True
 
     return cache.keep(_PATIENCE, write) and written
+
+
+def path_rows(
+    repo: Repo,
+    cache: Cache,
+    head: str,
+    slot: int,
+    anchors: Mapping[str, anchor_state.AnchorState],
+    seconds: float,
+) -> dict[int, tuple[str, ...]]:
+    """{number of a noted path: its row for `head`}. `slot`: that of an earlier look.
+
+    Only paths with another object at `head` are followed, and lines are sought again only where
+    their file has another content than at the last look.
+    """
+    noted = {
+        number: (anchor, name + "/" * slashes, blob, lines)
+        for number, anchor, name, slashes, blob, lines in cache.db.execute(
+            "SELECT number, anchor, name, slashes, blob, lines FROM noted_path ORDER BY number"
+        )
+    }
+    known = {
+        noted[number]: (now, blob, PathState(state, now, reason, lines))
+        for number, (state, now, reason, lines, blob) in path_state_store.kept(cache, slot).items()
+        if blob and number in noted
+    }
+    finder = path_state.Finder(repo, known)
+    states = path_state.states(repo, cache, list(noted.values()), head, seconds, anchors, finder)
+    return {
+        number: (*state.row(), finder.blobs.get(item, ""))
+        for (number, item), state in zip(noted.items(), states, strict=True)
+    }
 
 
 def _paths_missing(cache: Cache, slot: int) -> bool:

@@ -127,8 +127,7 @@ class _History:
         # In topological order no commit stands before one that contains it.
         if fork not in self.places or self.places[other] < self.places[fork]:
             return False
-        check = ("merge-base", "--is-ancestor", other, fork)
-        return self.git.run_status(*check, ok=(0, 1))[1] == 0
+        return self.git.contains(fork, other)
 
 
 def _match(wanted: dict[str, set[str]], history: _History, ids: PatchIds) -> dict[str, str]:

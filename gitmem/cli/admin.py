@@ -173,7 +173,9 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
         space = vectors.space
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
         with render.progress("embedding", total=left or None) as advance:
-            made = store.with_cache(lambda cache: model_vectors.fill(cache, vectors, advance))[0]
+            made = store.with_cache(
+                lambda cache: model_vectors.fill(cache, vectors, advance, wait=encoding.PORTION)
+            )[0]
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
     return {"made": made, "missing": left, "better": space}
 

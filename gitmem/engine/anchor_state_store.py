@@ -1,11 +1,9 @@
 """Anchor states for the HEAD of each worktree, as the worker kept them; read without git.
 
 `anchor_state` asks git, `anchor_state_update` writes the answers; hooks and `recall --hot` read
-them here. Promise: what is read was true for the HEAD that it is read for. HEAD itself is
-reachable, whatever is kept. An anchor without a kept state is `unknown` with the reason WAITING:
-whoever reads that asks the worker.
-
-Standard library only: every prompt waits for it.
+them here. Promise: what is read was true for the HEAD that it is read for. An anchor without a kept
+state is `unknown` with the reason WAITING: whoever reads that asks the worker. Standard library
+only: every prompt waits for it.
 """
 
 from __future__ import annotations
@@ -128,9 +126,7 @@ def certain(
 
 
 def write(cache: Cache, slot: int, states: Mapping[str, AnchorState]) -> None:
-    """Makes these the states of a slot; writes only what differs. The caller owns the
-    transaction.
-    """
+    """Makes these the states of a slot; writes what differs. The caller owns the transaction."""
     before = kept(cache, slot)
     cache.db.executemany(
         "DELETE FROM anchor_state WHERE slot = ? AND anchor = ?",
@@ -144,8 +140,7 @@ def write(cache: Cache, slot: int, states: Mapping[str, AnchorState]) -> None:
 
 def forget(db: Connection, commits: Iterable[str], moved: bool = False) -> None:
     """Drops the kept states that a record about these commits may have changed, also of commits
-    that were moved to them: the open ones, and with `moved` the squashed ones. The caller owns the
-    transaction.
+    that were moved to them: the open ones, and with `moved` the squashed ones.
     """
     dropped = select_in(
         db,

@@ -23,10 +23,8 @@ CODE = 32  # bytes of one sign code
 
 
 class Cache:
-    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory".
-
-    `blind`: its vectors belong to another space than the table in use, so they
-    take no part; set by `index.refresh` where it could not replace them.
+    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory". `blind`: its vectors
+    are of another space than the table in use (`index.refresh`), so they take no part.
     """
 
     def __init__(self, db: Connection, how: str, path: str, inode: int = 0) -> None:
@@ -41,18 +39,14 @@ class Cache:
         return self.how != "immutable"
 
     def moved(self) -> bool:
-        """Whether the path now names another file than the open one: deleted, or rebuilt by another
-        process.
-        """
+        """Whether another process has removed or replaced the open file."""
         return self.how != "memory" and cache_lock.inode(self.path) != self.inode
 
     def writing(self, wait: float) -> Writing:
         return Writing(self, wait)
 
     def keep(self, wait: float, write: Callable[[Connection], object]) -> bool:
-        """`write` as one transaction, for what may as well be found out again; False where nothing
-        can be written now.
-        """
+        """`write` as one transaction; False where nothing can be written now."""
         if not self.writable:
             return False
         try:
@@ -116,8 +110,6 @@ class Cache:
             raise Damaged("a memory has lost its row")
         return out
 
-    # Lexical
-
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """{term: number of memories that hold it}; absent terms are left out."""
         return dict(select_in(self.db, "SELECT word, df FROM term WHERE word IN {}", words))
@@ -152,9 +144,7 @@ class Cache:
 
     def texts(self, rows: Iterable[int]) -> list[tuple[int, str, str, str]]:
         """[(row, title, body, extra)] of active memories: the terms of each field, joined by
-        spaces.
-
-        Raises Damaged where one has none.
+        spaces. Raises Damaged where one has none.
         """
         asked = list(rows)
         sql = "SELECT rowid, title, body, extra FROM fts WHERE rowid IN {}"
@@ -167,16 +157,11 @@ class Cache:
         """These rows in the order of their ids, alternatives in theirs: the same in every cache of
         the same notes.
         """
-        sql = f"SELECT row FROM memory WHERE row IN ({','.join(map(str, rows))}) ORDER BY id, nth"
-        return [row for (row,) in self.db.execute(sql)]
-
-    # Vectors
+        sql = "SELECT row FROM memory WHERE row IN {} ORDER BY id, nth"
+        return [row for (row,) in self.among(sql, rows)]
 
     def codes(self) -> bytes:
-        """Sign codes of all rows, row n at n*CODE; dead rows are zeros.
-
-        Raises Damaged on a checksum that fails.
-        """
+        """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged."""
         if self.blind:
             return bytes(int(self.meta("rows", "0")) * CODE)
         parts: list[bytes] = []
@@ -188,10 +173,7 @@ class Cache:
         return b"".join(parts)
 
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """{row: int8 vector}; rows without one are left out.
-
-        Raises Damaged on a checksum that fails.
-        """
+        """{row: int8 vector}; rows without one are left out. Raises Damaged."""
         sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
         found = select_in(self.db, sql, [] if self.blind else rows)
         if any(zlib.crc32(v, row) != crc for row, v, crc in found):
@@ -206,10 +188,7 @@ class Cache:
         )
 
     def set_codes(self, new: dict[int, bytes]) -> None:
-        """Stores codes by row.
-
-        Rows are numbered without gaps, so blocks are too; each is stored whole.
-        """
+        """Stores codes by row, in whole blocks; rows are numbered without gaps."""
         blocks: dict[int, bytearray] = {}
         sql = "SELECT codes FROM code WHERE chunk = ?"
         for row, code in new.items():

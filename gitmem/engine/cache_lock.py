@@ -97,9 +97,8 @@ def has_log(path: str) -> bool:
 
 
 def take_log(db: Connection) -> None:
-    """Moves SQLite's log into the file and cuts it, so that it keeps no text.
-
-    The caller holds the writer lock. Where a reader is in the way, a later call finishes.
+    """Moves SQLite's log into the file and cuts it, so that it keeps no text; where a reader is in
+    the way, a later call finishes. The caller holds the writer lock.
     """
     _, log, done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     if log == done:
@@ -111,8 +110,6 @@ def take_log(db: Connection) -> None:
 def lockable(mem_dir: str) -> bool:
     """Whether the file system keeps POSIX locks: without them SQLite waits as if another process
     held one.
-
-    Asked of a file of its own, since closing any descriptor of the cache drops SQLite's locks.
     """
     try:
         fd = memfile.opened(os.path.join(mem_dir, "locks"), os.O_RDWR | os.O_CREAT) if fcntl else -1

@@ -7,18 +7,21 @@ encoder, those that words and table find first are read with the question.
 
 from __future__ import annotations
 
+import time
+
 from . import model_vectors
 from .embed import sign_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ..embedding.encoder import Encoder
     from .cache import Cache
 
 THREADS = 2  # processors that the background takes at most
 AT_ONCE = 200  # characters of a memory that are read while a question waits: 10 ms
+PORTION = 60.0  # seconds at a time that the background takes: other events wait for no more
 EXACT = 100_000  # memories up to which every vector is compared
 
 _opened: list[Encoder | None] = []
@@ -109,14 +112,12 @@ def embedder() -> _Threads | None:
     return _Threads(found) if found else None
 
 
-def fill(
-    cache: Cache, progress: Callable[[int], None] = lambda n: None, until: float | None = None
-) -> int:
-    """Makes vectors of memories that have none, the newest first, up to `until` (monotonic);
-    returns how many.
-    """
+def fill(cache: Cache, seconds: float = PORTION) -> int:
+    """Makes vectors of memories that have none, the newest first; returns how many."""
     found = embedder()
-    return model_vectors.fill(cache, found, progress, until=until) if found else 0
+    if not found:
+        return 0
+    return model_vectors.fill(cache, found, until=time.monotonic() + seconds, wait=seconds)
 
 
 class _Threads:

@@ -1,7 +1,7 @@
 """Which memories take part in a search or a list: conditions as SQL over the cache.
 
-Promise: filters come before candidates, so a filtered search with ten answers
-gives ten, however rare they are. Every value is a bound parameter.
+Filters come before candidates, so a filtered search with ten answers gives ten, however rare they
+are. Every value is a bound parameter.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ def above(path: str) -> list[str]:
 
 
 def latest(cache: Cache) -> str:
-    """The latest time of a record that counts (`record.latest`), by the commits of the notes that
-    the cache was made from.
-    """
+    """The latest time of a record that counts (`record.latest`), by the notes' commits."""
     (newest,) = cache.db.execute(
         "SELECT max(value) FROM meta WHERE key > 'time:' AND key < 'time;'"
     ).fetchone()
@@ -34,17 +32,13 @@ def latest(cache: Cache) -> str:
 
 
 def newest_first(cache: Cache, table: str = "memory") -> str:
-    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be
-    (`latest`); ties by id.
-    """
+    """Terms of an ORDER BY: the newest first, times that cannot be (`latest`) last; ties by id."""
     return f"{table}.at > '{latest(cache)}', {table}.at DESC, {table}.id"
 
 
 class Filter:
-    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO
-    8601).
-
-    A malformed time of a record is before every `since` and every `until`.
+    """Conditions that must all hold; empty ones do not restrict. Times are stored ones; a malformed
+    time of a record is before every `since` and every `until`.
     """
 
     def __init__(
@@ -127,7 +121,6 @@ class Filter:
     def _conditions(self) -> Iterator[tuple[object, str, Sequence[object]]]:
         """(whether it applies, SQL, its parameters) of every condition."""
         yield self.types, f"type IN ({_marks(self.types)})", self.types
-        # Set overlap, as seed 003 has it.
         yield self.tags, _labelled("tag", f"value IN ({_marks(self.tags)})"), self.tags
         yield self.paths, *self._below()
         yield self.phase, "phase = ?", [self.phase]

@@ -76,9 +76,7 @@ def pending(
 
 
 class _Limits:
-    """How much a refresh may take in, and until when: a rebuild has neither limit, `recall --hot`
-    has `most`, a hook has both.
-    """
+    """How much a refresh may take in, and until when: a rebuild has no limit, a hook has both."""
 
     def __init__(self, most: int | None, until: float | None) -> None:
         self.most = most
@@ -102,7 +100,6 @@ class _Limits:
 
     @property
     def wait(self) -> float:
-        """Seconds to wait for another process that updates the cache."""
         if self.most is None:
             return _PATIENCE
         if self.until is None:

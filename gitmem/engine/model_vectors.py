@@ -11,11 +11,12 @@ made stays, and a row that changed meanwhile gets none. Vectors go with their me
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from itertools import islice
 
-from . import hamming
+from . import cache_lock, hamming
 from .cache import Cache, Connection, Damaged
 from .document import vector_text
 from .embed import sign_code
@@ -69,30 +70,34 @@ def fill(
     progress: Callable[[int], None] = lambda n: None,
     most: int | None = None,
     until: float | None = None,
+    wait: float = 0.0,
 ) -> int:
     """Makes the vectors that are missing, the newest memories first, at most `most` and up to
-    `until` (monotonic); returns how many were made.
+    `until` (monotonic); returns how many were made. Waits for another process that makes
+    some, `wait` seconds: two would make the same ones.
 
     When none is missing any more, vectors of other spaces are dropped. Raises
     what the embedder raises; what was made before is kept.
     """
     space, done = embedder.space, 0
     made: list[tuple[tuple[int, int], bytes]] = []
-    wanted = _lacking(cache, space)[:most]
-    since = time.monotonic()
-    try:
-        for i in range(0, len(wanted), BATCH):
-            found = [(pair, _text(cache, *pair)) for pair in wanted[i : i + BATCH]]
-            part = {pair: text for pair, text in found if text is not None}
-            made += zip(part, embedder.embed(list(part.values())), strict=True)
-            progress(len(part))
-            if until is not None and time.monotonic() > until:
-                break
-            if time.monotonic() - since > _EVERY:
-                done += _keep(cache, space, made)
-                made, since = [], time.monotonic()
-    finally:
-        done += _keep(cache, space, made)
+    lock = cache.path and os.path.join(os.path.dirname(cache.path), "vectors")
+    with cache_lock.locked(lock, wait):
+        wanted = _lacking(cache, space)[:most]
+        since = time.monotonic()
+        try:
+            for i in range(0, len(wanted), BATCH):
+                found = [(pair, _text(cache, *pair)) for pair in wanted[i : i + BATCH]]
+                part = {pair: text for pair, text in found if text is not None}
+                made += zip(part, embedder.embed(list(part.values())), strict=True)
+                progress(len(part))
+                if until is not None and time.monotonic() > until:
+                    break
+                if time.monotonic() - since > _EVERY:
+                    done += _keep(cache, space, made)
+                    made, since = [], time.monotonic()
+        finally:
+            done += _keep(cache, space, made)
     others = "FROM model_vector WHERE space <> ?"
     if not missing(cache, space) and cache.db.execute(f"SELECT 1 {others}", (space,)).fetchone():
         cache.keep(_WAIT, lambda db: db.execute(f"DELETE {others}", (space,)))

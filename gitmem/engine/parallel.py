@@ -1,8 +1,7 @@
 """A second processor for pure computations.
 
-Promise: the answer is that of the plain call. Where there is no fork (or it is
-unsafe: macOS, a running thread), one processor only, or the child fails, the
-plain call is what happens.
+Where there is no fork (or it is unsafe: macOS, a running thread), one processor only, or the child
+fails, the plain call is what happens.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class Task:
             os._exit(1)
 
     def cancel(self) -> None:
-        """Gives the child up; for a task whose result is no longer wanted."""
         if self._child > 0:
             os.close(self._reader)  # a child that writes gets an error and ends
             with contextlib.suppress(ProcessLookupError, ChildProcessError):

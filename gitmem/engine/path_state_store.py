@@ -1,10 +1,8 @@
 """Path states for the HEAD of each worktree, as the worker kept them; read without git.
 
-`path_state` asks git, `path_state_update` writes the answers; hooks and `recall --hot` read them
-here. Promise: what is read was true for the HEAD that it is read for. A path without a kept state
-is `unknown` with the reason WAITING.
-
-Standard library only: every prompt waits for it.
+`path_state` asks git, `anchor_state_update` writes the answers; hooks and `recall --hot` read them
+here. Promise: what is read was true for the HEAD that it is read for. Standard library only: every
+prompt waits for it.
 """
 
 from __future__ import annotations
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 STALE = (CHANGED, GONE)  # a renamed path still says what it said
 # What the score of a memory is multiplied with. Most files change some day and what was said of
-# them mostly stays true, so a change only decides between hits that are close; where all files are
-# gone it weighs as much as an unmerged branch. A rename costs nothing.
+# them mostly stays true; where all files are gone it weighs as much as an unmerged branch.
 FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 BESIDE = "HEAD has neither it nor the commit it was noted at"
@@ -53,9 +50,7 @@ class PathState(State):
 
 
 def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, PathState]]:
-    """{memory row: {place of a path in its record: state}} as kept for `head`; what nobody has
-    looked at is absent.
-    """
+    """{memory row: {place of a path in its record: state}} as kept for `head`."""
     out: dict[int, dict[int, PathState]] = {}
     # CROSS JOIN: in this order, from the few rows that are asked about.
     sql = (
@@ -77,9 +72,7 @@ def kept(cache: Cache, slot: int) -> dict[int, Kept]:
 
 
 def write(cache: Cache, slot: int, rows: Mapping[int, Kept]) -> None:
-    """Makes these the states of a slot; writes only what differs. The caller owns the
-    transaction.
-    """
+    """Makes these the states of a slot; writes what differs. The caller owns the transaction."""
     before = kept(cache, slot)
     cache.db.executemany(
         "DELETE FROM path_state WHERE slot = ? AND number = ?",
@@ -94,9 +87,8 @@ def write(cache: Cache, slot: int, rows: Mapping[int, Kept]) -> None:
 
 def of(kept: Mapping[int, PathState] | None, places: int) -> list[PathState]:
     """The states of all paths of a memory, in their order."""
-    return [
-        (kept or {}).get(place) or PathState(UNKNOWN, reason=WAITING) for place in range(places)
-    ]
+    found = kept or {}
+    return [found.get(n) or PathState(UNKNOWN, reason=WAITING) for n in range(places)]
 
 
 def waiting(found: Mapping[int, Iterable[PathState]]) -> bool:

@@ -117,7 +117,7 @@ def near_pairs(
     [(place, an earlier place, cosine)]).
 
     Each place from `first` on has at most `most` pairs, its nearest earlier places of `floor` and
-    more. Vectors of zeros are near nothing. A block takes 50 MB for 100,000 vectors.
+    more. A block takes 50 MB for 100,000 vectors.
     """
     units = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, dims).astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", units, units))

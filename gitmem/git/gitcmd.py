@@ -146,6 +146,12 @@ class Git:
             process.kill()
             return process.communicate()[0], False
 
+    def contains(self, commit: str, other: str, ok: tuple[int, ...] = (0, 1)) -> bool:
+        """Whether `other` is an ancestor of `commit`, or the same. `ok` with 128: no where one of
+        them is not here, else GitFailed.
+        """
+        return self.run_status("merge-base", "--is-ancestor", other, commit, ok=ok)[1] == 0
+
     def text(self, *args: str, ok: tuple[int, ...] = (0,)) -> str:
         """stdout as text without the final newline; empty where a call in `ok` failed."""
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")

@@ -133,8 +133,7 @@ class History:
         """Whether `other` is an ancestor of `commit`, or the same."""
         if commit.id == other.id or other.id in commit.parents:
             return True
-        asked = ("merge-base", "--is-ancestor", other.id, commit.id)
-        return self.git.run_status(*asked, ok=(0, 1))[1] == 0
+        return self.git.contains(commit.id, other.id)
 
     def all_lost(self, tip: Commit, known: Iterable[str] = (), deep: bool = False) -> Lines:
         """`lost` of a tip and of the former tips that a blind ref update left behind."""
