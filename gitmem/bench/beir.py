@@ -3,9 +3,8 @@
 A folder has `corpus.jsonl` ({"_id", "title", "text", "metadata"}), `queries.jsonl` ({"_id", "text",
 "metadata"}) and judgements in `qrels.tsv` or `qrels/test.tsv`. Documents become memories of a
 throw-away repository, one for each `metadata.group`: a question is asked inside its own group only.
-
-Promise: nothing is left out silently. A line that cannot be read, an id that occurs twice and a
-judged question that is not there are errors; what a figure does not cover is counted in the answer.
+Nothing is left out silently: what cannot be read is an error, what a figure does not cover is
+counted in the answer.
 """
 
 import json
@@ -52,7 +51,7 @@ class Folder(NamedTuple):
 
 
 def read(folder: str) -> Folder:
-    """The three files. Raises MemError for what cannot be read as such."""
+    """The three files. Raises MemError."""
     if not os.path.isdir(folder):
         raise MemError(f"no such folder: '{folder}'", hint=_SHAPE)
     documents = _texts(os.path.join(folder, "corpus.jsonl"))
@@ -166,9 +165,7 @@ def measure(
 
 
 class _Run:
-    """What the use cases of `remember`, `index --all` and `recall` answered, and how long each
-    took in all repositories.
-    """
+    """What `remember`, `index --all` and `recall` answered, and how long each took."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
@@ -225,8 +222,8 @@ def _repository(path: str) -> Store:
 
 @contextmanager
 def _away_from_home() -> Iterator[str]:
-    """A directory in which nobody's settings take part: HOME is there, and no variable `GIT_*` is
-    set. It is gone when the block ends, also by Ctrl-C or by SIGTERM, as `timeout` sends it.
+    """A directory in which nobody's settings take part: HOME, without variables `GIT_*`. It goes
+    when the block ends, also by Ctrl-C or SIGTERM.
     """
     before = dict(os.environ)
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)

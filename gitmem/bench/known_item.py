@@ -1,12 +1,9 @@
 """The evaluation on the user's own memories: known-item questions, silence, vectors.
 
-A known-item question is the title of a memory, or its first sentence, without half of its
-content words, the rarest of them: what somebody asks who has half forgotten the words. The
-memory it was made from is the one right answer, so nobody has to judge (Azzopardi et al.,
-SIGIR 2007). Silence is how few everyday prompts, which no memory answers, are told anything.
-
-Promise: nothing is written but the cache that every read brings up to date: no note, no
-session, nothing counts as shown.
+A known-item question is the title of a memory, or its first sentence, without half of its content
+words, the rarest. The memory it was made from is the one right answer, so nobody has to judge
+(Azzopardi et al., SIGIR 2007). Silence is how few everyday prompts, which no memory answers, are
+told anything. Promise: nothing is written but the cache.
 """
 
 import time
@@ -53,8 +50,7 @@ def line_of(data: Mapping[str, Any]) -> str:
 def masked(line: str, frequencies: Callable[[list[str]], Mapping[str, int]]) -> str:
     """The line without half of its content words, the rarest; "" where it has fewer than FEWEST.
 
-    `frequencies` says in how many memories each term is. Words of the same terms count once
-    ("retry", "retries"); ties go to the one that stands first.
+    Words of the same terms count once ("retry", "retries"); ties go to the one that stands first.
     """
     terms = {word: tuple(text.query_terms(word)) for word in text.content(line).split()}
     distinct = list(dict.fromkeys(found for found in terms.values() if found))
@@ -84,7 +80,7 @@ def measure(
     asked = [Asked(id, questions[id], _rank(id, hits)) for id, hits in answers]
     prompts = everyday.PROMPTS
     tell(f"asking {len(prompts)} everyday prompts, as the prompt hook would")
-    told = store.with_cache(lambda cache: told_of(store, cache, prompts))[0]
+    told, _ = store.with_cache(lambda cache: told_of(store, cache, prompts))
     n = len(asked)
     return {
         "memories": memories,

@@ -1,9 +1,8 @@
 """What a ranked answer is worth, and how far a mean of such figures can be trusted. Pure.
 
 Definitions are those of BEIR and trec_eval: nDCG with the gain 2^grade - 1 and the discount
-log2(place + 1), recall over all relevant documents, the reciprocal place of the first one.
-Intervals hold 95 of 100: for means by bootstrap over the questions (Efron 1979; percentiles,
-fixed seed), for shares by Wilson's score (1927), since no resample of 0 in 60 is ever 1.
+log2(place + 1), recall over all relevant documents. Intervals hold 95 of 100: for means by
+bootstrap over the questions (percentiles, fixed seed), for shares by Wilson's score (1927).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +27,8 @@ class Estimate(NamedTuple):
 
 
 def of_question(ranked: Sequence[str], grades: Mapping[str, int]) -> dict[str, float]:
-    """{one of METRICS: its value} of ids in the order they were found.
-
-    `grades` of the relevant documents, each 1 or more; at least one.
+    """{one of METRICS: its value} of ids in the order they were found. `grades`: of the relevant
+    documents, at least one.
     """
     first = ranked[:DEPTH]
     ideal = sorted(grades.values(), reverse=True)[:DEPTH]
@@ -44,12 +42,11 @@ def of_question(ranked: Sequence[str], grades: Mapping[str, int]) -> dict[str, f
 
 
 def _gain(grades: Sequence[int]) -> float:
-    """Discounted cumulative gain of grades in the order of places."""
     return sum((float(2**grade) - 1) / log2(place + 2) for place, grade in enumerate(grades))
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """The mean with its bootstrap interval, the same for the same values. Not of none."""
+    """The mean with its bootstrap interval; not of none."""
     n = len(values)
     found = sum(values) / n
     random = Random(_SEED)
@@ -68,5 +65,4 @@ def share(hits: int, n: int) -> Estimate:
 
 
 def public(figure: Estimate) -> dict[str, float | int]:
-    """The figure as JSON has it."""
     return {name: round(value, 4) for name, value in figure._asdict().items()}

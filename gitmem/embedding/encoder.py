@@ -5,15 +5,13 @@ tokens; cosine compares) on int8 weights.
 
 Promises:
 
-* A text's vector depends on that text alone: each text is run by itself, without padding. Another
+* A text's vector depends on that text alone: each is run by itself, without padding. Another
   processor or numpy may round some values to their neighbour; cosines move by less than 0.001.
 * A process that embeds one question takes 2.3 times as long as one that imports sqlite3, and
   40 MiB: one matrix at a time is widened to float32.
 * Any `str` is accepted; a text counts up to `MAX_TOKENS` tokens.
-* A damaged file gives wrong vectors, or `EncoderDamaged` where no number comes out, and nothing on
-  stderr. `EncoderFile.verify` notices any changed bit.
-* One BLAS thread. Whoever wants two processors calls `embed` from two threads: numpy holds no lock
-  while it multiplies.
+* A damaged file gives wrong vectors, or `EncoderDamaged` where no number comes out.
+  `EncoderFile.verify` notices any changed bit.
 """
 
 from __future__ import annotations
@@ -58,9 +56,7 @@ class Encoder:
         self._largest = max(self._array[f"0.{name}"].size for name in ("qkv", "up", "down"))
 
     def embed(self, texts: Iterable[str]) -> list[bytes]:
-        """One vector a text, as `embed.quantise` makes them: signed bytes, the largest 127.
-
-        A text without any known token has the zero vector, which matches nothing. Raises
+        """One vector a text: signed bytes, the largest 127; zeros without any known token. Raises
         `EncoderDamaged`.
         """
         return [quantise(self.vector(text)) for text in texts]
@@ -144,10 +140,7 @@ _A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 def _gelu(x: Array) -> Array:
-    """x times the normal distribution function of x, in place.
-
-    That is max(x, 0) - |x| erfc(|x| / sqrt 2) / 2.
-    """
+    """x times the normal distribution function of x: max(x, 0) - |x| erfc(|x| / sqrt 2) / 2."""
     for start in range(0, len(x), _ROWS):
         part = x[start : start + _ROWS]
         size = np.absolute(part)

@@ -1,12 +1,10 @@
 """The encoder's file: vocabulary and int8 weights in one mapped file.
 
-Promise: opening reads the header only; what is used later is paged in by the system and shared
-between processes. Standard library only: numpy is in `encoder`.
+Opening reads the header only; the system pages in what is used later. Standard library only.
 
-File format 1, little-endian: the header; the end of each token's text, after
-one zero, as u32; the texts in UTF-8, sorted by their bytes, so a token's number
-is its place in this order; then the arrays of `arrays`, one after the other.
-Every part begins at a multiple of 64 bytes.
+File format 1, little-endian: the header; the end of each token's text, after one zero, as u32; the
+texts in UTF-8, sorted by their bytes, so a token's number is its place in this order; then the
+arrays of `arrays`. Every part begins at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import os
 import struct
 from binascii import crc32
 from itertools import pairwise
+from math import prod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ ALIGN = 64
 # Raise when the code turns the same text and file into other vectors.
 ENCODING = 1
 
-# Tokens looked up by bisection, 4 µs each, before the whole vocabulary is read
-# (8 ms and 5 MB): a question never needs it.
+# Tokens looked up by bisection, 4 µs each, before the whole vocabulary is read (8 ms and 5 MB).
 _LOOKUPS = 2000
 
 
@@ -49,9 +47,8 @@ def arrays(
 ) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Name, kind (f: float32, b: int8) and shape of every array, in the order of the file.
 
-    Linear layers are stored as (inputs, outputs), with a scale and a bias for
-    each output: y = (x @ weights) * scale + bias. Query, key and value are one
-    matrix. A word's vector is its row times the row's scale.
+    Linear layers are (inputs, outputs), with a scale and a bias for each output: y = (x @ weights)
+    * scale + bias. A word's vector is its row times the row's scale.
     """
     yield "words.scale", "f", (tokens,)
     yield "positions", "f", (positions, dims)  # with the embedding of token type 0
@@ -77,10 +74,7 @@ def arrays(
 
 
 def bytes_of(kind: str, shape: tuple[int, ...]) -> int:
-    size = 4 if kind == "f" else 1
-    for length in shape:
-        size *= length
-    return size
+    return prod(shape) * (4 if kind == "f" else 1)
 
 
 def aligned(size: int) -> int:

@@ -5,17 +5,15 @@ core alone as long as 1.5, and that has arrays, arithmetic and matrix products.
 
 Promises:
 
-* `load()` returns the core, or all of numpy where the core does not come alone. Both have the same
-  objects under the same names.
+* `load()` returns the core, or all of numpy where the core does not come alone.
 * `import numpy` works as ever afterwards: the packages `numpy` and `numpy._core` run their own code
   as soon as anything is asked of them. (That first time belongs to one thread.)
 * One BLAS thread, unless the environment says otherwise.
 * Whatever is wrong with numpy is one `ImportError`: it is not installed, older than 2.0,
   broken, or has no memory to multiply in (there OpenBLAS would end the process).
 
-Of the core's names only those may be used that need no Python: types as
-`dtype("f4")` and not "float32", `add.reduce` and not `sum`. Others work, but
-bring in all of numpy first; a test counts the modules.
+Of the core's names only those may be used that need no Python: types as `dtype("f4")` and not
+"float32", `add.reduce` and not `sum`. Others bring in all of numpy; a test counts the modules.
 """
 
 from __future__ import annotations
@@ -29,12 +27,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Two BLAS threads on a busy machine took 700 ms for what one does in 31, and
-# numpy reads the setting only while it is loaded. The variables are put back at
-# once, so a child process (a model, say) still sees what the user set.
+# Two BLAS threads on a busy machine took 700 ms for what one does in 31. numpy reads the setting
+# while it is loaded; then it is put back, for child processes.
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
 # OpenBLAS maps some 100 MB, 32 of it at the first product, and calls exit(1) where it gets none.
 _ROOM = 128 << 20
 

@@ -28,11 +28,7 @@ _CJK = (
 
 
 class _Folding(dict[int, str]):
-    """What stands for a character in the folded text, where spaces part words.
-
-    Decomposition, dropping of accents and lower case work on one character
-    after the other, so a table of characters is the whole rule.
-    """
+    """What stands for a character in the folded text, where spaces part words."""
 
     def __missing__(self, code: int) -> str:
         from unicodedata import category, normalize
@@ -76,11 +72,10 @@ def words(text: str) -> list[str]:
 
 
 class WordPiece:
-    """The split into pieces of a vocabulary.
+    """The split into pieces of a vocabulary. Safe to share between threads.
 
-    `find` gives a token's number, or -1; `longest` are the letters of its longest token.
-    Pieces inside a word begin with "##". Words are remembered, so a known one
-    costs one lookup. Safe to share between threads.
+    `find` gives a token's number, or -1; `longest`: the letters of its longest token. Pieces inside
+    a word begin with "##".
     """
 
     def __init__(self, find: Callable[[str], int], longest: int = MAX_WORD_CHARS) -> None:
