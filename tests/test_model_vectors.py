@@ -8,6 +8,8 @@ import hashlib
 import json
 import pathlib
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -332,6 +334,29 @@ def test_a_damaged_sign_code_is_never_read_and_a_wrong_one_is_found(store: Store
         assert "sign code" in cache_check.check_all(cache, store.table)
 
     store.with_cache(damaged)
+
+
+def test_two_processes_do_not_make_the_same_vectors(store: Store, lab: Lab) -> None:
+    """As the worker and `index --all` did after an import."""
+    begun, made = threading.Event(), []
+
+    class Slow(Numbered):
+        def embed(self, texts: Sequence[str]) -> list[bytes]:
+            begun.set()
+            time.sleep(0.3)
+            return super().embed(texts)
+
+    def worker() -> None:
+        other = open_store(lab.env, str(store.repo.top))
+        made.append(other.with_cache(lambda cache: model_vectors.fill(cache, Slow()))[0])
+        other.close()
+
+    beside = threading.Thread(target=worker)
+    beside.start()
+    begun.wait(10)
+    made.append(store.with_cache(lambda cache: model_vectors.fill(cache, Numbered(), wait=10))[0])
+    beside.join()
+    assert made == [3, 0]
 
 
 def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:
