@@ -10,6 +10,8 @@ no line gives it, and asking git again would take minutes.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from ..core import record
 from . import model_vectors
 from .cache import CODE, Cache, Connection, Moved, copied_in_memory, open_in_memory
@@ -65,8 +67,8 @@ def check_all(cache: Cache, table: StaticTable | None = None) -> str:
     """
     table = table or StaticTable()
     try:
-        copy = Cache(copied_in_memory(cache), "memory", "")
-        wrong = _wrong(copy, table)
+        with closing(Cache(copied_in_memory(cache), "memory", "")) as copy:
+            wrong = _wrong(copy, table)
     except Exception as e:  # a value of any shape may stand in a damaged file
         if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy from e
@@ -77,11 +79,15 @@ def check_all(cache: Cache, table: StaticTable | None = None) -> str:
 
 
 def _wrong(cache: Cache, table: StaticTable) -> str:
-    db = cache.db
-    (answer,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    (answer,) = cache.db.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         return str(answer)
-    made = _made_again(cache, table)
+    with closing(_made_again(cache, table)) as made:
+        return _difference(cache, made, table.space)
+
+
+def _difference(cache: Cache, made: Cache, space: str) -> str:
+    db = cache.db
     for wrong, sql in _COMPARED.items():
         if _sum(db, sql) != _sum(made.db, sql):
             return wrong
@@ -95,7 +101,7 @@ def _wrong(cache: Cache, table: StaticTable) -> str:
     vectors = _vectors(cache)
     if any(code != (sign_code(v) if any(v) else bytes(CODE)) for v, code in vectors.values()):
         return "a sign code differs from its vector"
-    if cache.meta("space") == table.space and vectors != _vectors(made):
+    if cache.meta("space") == space and vectors != _vectors(made):
         return "a vector differs from its text"
     return ""
 
