@@ -75,7 +75,6 @@ HOT = [
     "reinstated",
     "contradictions",
     "automemory",
-    "automemory_start",
     "fallback",
     "context_item",
     "context_render",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import pytest
 from conftest import Lab
 
-from gitmem.agents import automemory, automemory_start
+from gitmem.agents import automemory, events
 from gitmem.git import discover as git_here
 from gitmem.hooks import spool
 
@@ -82,7 +82,7 @@ def start(
     environ = {**lab.env, **(env or {})}
     found = git_here.find(str(repo), environ)
     assert found
-    return automemory_start.step(found, environ, time.monotonic() + seconds)
+    return events.take_notes(found, environ, time.monotonic() + seconds)
 
 
 def test_what_was_imported_is_found_by_meaning_at_once(lab: Lab) -> None:
@@ -500,11 +500,11 @@ def test_an_unchanged_directory_starts_no_process_and_loads_nothing(lab: Lab) ->
     fill(memory(lab, repo))
     assert start(lab, repo) is None
     code = (
-        "import os, sys, time\nfrom gitmem.agents import automemory_start\nfrom gitmem.git import"
+        "import os, sys, time\nfrom gitmem.agents import automemory, events\nfrom gitmem.git import"
         " discover\nh"
         " = discover.find(os.getcwd(), os.environ)\nbefore = set(sys.modules)\ndef forbid(event,"
         " args):\n    assert not event.startswith(('os.posix_spawn', 'subprocess', 'os.exec',"
-        " 'os.fork')), event\nsys.addaudithook(forbid)\nassert automemory_start.step(h, os.environ,"
+        " 'os.fork')), event\nsys.addaudithook(forbid)\nassert events.take_notes(h, os.environ,"
         " time.monotonic()) is None\nprint(sorted(set(sys.modules) - before))"
     )
     done = lab.run(repo, "python3", "-c", code)
@@ -522,13 +522,13 @@ def test_what_does_not_fit_into_a_session_start_is_the_workers(lab: Lab) -> None
         and json.loads(event)["event"] == "auto-memory"
         and lab.lines(repo, "mem/private") == []
     )
-    for i in range(automemory_start.ON_THE_SPOT):
+    for i in range(events.NOTES):
         write(directory, f"fact_{i}", f"Widget {i} is driven by motor {i * 7}.")
     event = start(lab, repo)
     assert event and b"Widget" not in event
     spool.append(str(repo / ".git" / "mem"), event)
     lab.mem(repo, "worker", str(repo / ".git"))
-    assert len(lab.lines(repo, "mem/private")) == 3 + automemory_start.ON_THE_SPOT
+    assert len(lab.lines(repo, "mem/private")) == 3 + events.NOTES
     assert not (repo / ".git" / "mem" / "worker.log").exists()
     assert start(lab, repo, seconds=0) is None, "the worker has noted what it read"
 

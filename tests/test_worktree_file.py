@@ -214,10 +214,10 @@ def test_committed_settings_that_lead_out_of_the_tree_name_no_directory(lab: Lab
     (repo / ".claude").mkdir()
     (repo / ".claude" / "settings.json").write_text(theirs.read_text())
     git = str(repo / ".git")
-    assert automemory.look(git, git, str(repo), lab.env).origin == "project"
+    assert automemory.Sight(git, git, str(repo), lab.env).origin == "project"
     (repo / ".claude" / "settings.json").unlink()
     (repo / ".claude" / "settings.json").symlink_to(theirs)
-    assert automemory.look(git, git, str(repo), lab.env).origin == "default"
+    assert automemory.Sight(git, git, str(repo), lab.env).origin == "default"
 
 
 def test_local_settings_that_are_committed_name_no_directory_outside_of_the_tree(lab: Lab) -> None:
@@ -228,9 +228,9 @@ def test_local_settings_that_are_committed_name_no_directory_outside_of_the_tree
     local = repo / ".claude" / "settings.local.json"
     local.write_text(json.dumps({"autoMemoryDirectory": str(theirs)}))
     git = str(repo / ".git")
-    assert automemory.look(git, git, str(repo), lab.env).path == str(theirs)
+    assert automemory.Sight(git, git, str(repo), lab.env).path == str(theirs)
     lab.git(repo, "add", "-f", ".claude")
-    found = automemory.look(git, git, str(repo), lab.env)
+    found = automemory.Sight(git, git, str(repo), lab.env)
     assert (found.path, found.refused) == ("", str(theirs))
 
 

@@ -1,13 +1,12 @@
 """Where Claude Code keeps its own notes on this project ("auto memory"), and whether they changed
 since we read them.
 
-Owns the rule for the directory, as the client has it (seen in 2.1.197 and
-2.1.330): `autoMemoryDirectory` of the local, project or user settings, else
-`<config>/projects/<slug of the main repository's root>/memory`. Owns
-`mem/automemory.stamp`: which directory was last read, and what its files looked like.
-
-A directory that a *committed* file names is only read inside the working tree: else a
-clone could have any folder of its user read into a session. Standard library only.
+The directory is found by the client's rule (seen in 2.1.197 and 2.1.330): `autoMemoryDirectory` of
+the local, project or user settings, else `<config>/projects/<slug of the main root>/memory`. One
+that a *committed* file names is only read inside the working tree: else a clone could have any
+folder of its user read into a session. `mem/automemory.stamp` says which directory was last read
+and how its files looked.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -33,35 +32,19 @@ class Sight:
 
     `origin`: "default", or the settings that name it: "user", "project", "local". `path` is ""
     where it may not be read; `refused` is that path then. `count`: files that may be topics.
-    `stamp`: the bytes to `keep` once the files are read; `changed`: whether the kept stamp differs.
+    `stamp`: the bytes to `keep` once they are read; `changed`: whether the kept stamp differs.
     """
 
-    def __init__(
-        self, path: str, origin: str, refused: str, rows: list[bytes], kept: bytes
-    ) -> None:
-        self.path = path
-        self.origin = origin
-        self.refused = refused
+    def __init__(self, git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> None:
+        self.origin, path = _named(git_dir, common_dir, top, environ)
+        if not os.path.isabs(path):  # without a home it would depend on the current directory
+            path = ""
+        allowed = self.origin != "project" or inside(top, path)
+        self.path, self.refused = (path, "") if allowed else ("", path)
+        rows = _topics(self.path) if self.path else []
         self.count = len(rows)
-        self.stamp = b"\n".join([packed(path or refused), *rows])
-        self.changed = kept != self.stamp
-
-
-def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:
-    """Where the auto memory of a repository is and whether it changed.
-
-    Costs a `stat` for each file, and reading up to five settings files.
-    """
-    files = settings_files(git_dir, common_dir, top, environ)
-    named = _named(files, top, environ)
-    origin, path = named or ("default", default(git_dir, common_dir, top, environ))
-    if not os.path.isabs(path):  # without a home it would depend on the current directory
-        path = ""
-    refused = ""
-    if origin == "project" and not inside(top, path):
-        path, refused = "", path
-    rows = _topics(path) if path else []
-    return Sight(path, origin, refused, rows, _kept(memfile.directory(common_dir)))
+        self.stamp = b"\n".join([packed(path), *rows])
+        self.changed = self.stamp != _kept(memfile.directory(common_dir))
 
 
 def read_from(mem_dir: str) -> str:
@@ -70,27 +53,19 @@ def read_from(mem_dir: str) -> str:
 
 
 def keep(mem_dir: str, sight: Sight) -> None:
-    """Notes that everything in `sight` was read; where that cannot be written, it is read again."""
+    """Notes that all of it was read; where that cannot be written, it is read again."""
     try:
         memfile.write(os.path.join(mem_dir, STAMP), sight.stamp)
     except OSError:
         pass
 
 
-# The client's rules
+# --- the client's rules -----------------------------------------------------
 
 
-def default(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> str:
-    """The directory of a repository that no settings name: linked worktrees and subdirectories
-    share that of the main root.
-    """
-    project = slug(main_root(git_dir, common_dir, top))
-    return os.path.join(config_dir(environ), "projects", project, "memory")
-
-
-def main_root(git_dir: str, common_dir: str, top: str) -> str:
-    """The client's idea of the project: the main working tree; for worktrees of a bare repository
-    the repository; for a submodule the submodule.
+def _main_root(git_dir: str, common_dir: str, top: str) -> str:
+    """The client's project: the main working tree; for worktrees of a bare repository the
+    repository; for a submodule the submodule.
     """
     if os.path.basename(common_dir) == ".git":
         return os.path.dirname(common_dir)
@@ -101,16 +76,20 @@ def slug(path: str) -> str:
     """The name of a project's directory: every character but letters and digits as `-`, cut at 200
     with a hash of the whole path. Counted in UTF-16 units, as JavaScript does.
     """
-    path = _composed(path)
-    wide = [c if ord(c) < 0x10000 else "--" for c in path]
-    made = "".join([c if c.isascii() and c.isalnum() else "-" * len(c) for c in wide])
+    units: list[int] = []
+    for code in map(ord, _composed(path)):
+        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+    made = "".join([chr(u) if u < 128 and chr(u).isalnum() else "-" for u in units])
     if len(made) <= _LONGEST:
         return made
     hash = 0
-    units = path.encode("utf-16-le", "surrogatepass")
-    for at in range(0, len(units), 2):
-        hash = (hash * 31 + units[at] + units[at + 1] * 256) & 0xFFFFFFFF
-    return f"{made[:_LONGEST]}-{_base36(abs(hash - (1 << 32) if hash >> 31 else hash))}"
+    for unit in units:
+        hash = (hash * 31 + unit) & 0xFFFFFFFF
+    number, digits = min(hash, (1 << 32) - hash), ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + digits
+    return f"{made[:_LONGEST]}-{digits or '0'}"
 
 
 def config_dir(environ: Mapping[str, str]) -> str:
@@ -120,26 +99,17 @@ def config_dir(environ: Mapping[str, str]) -> str:
     )
 
 
-def settings_files(
-    git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """(origin, file) of the settings that may name the directory, strongest first."""
+def _named(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(origin, directory) by the strongest settings file that names one, else the default."""
+    root = _main_root(git_dir, common_dir, top)
     start = environ.get("CLAUDE_PROJECT_DIR", "") or top
     if top and not inside(top, start):
         start = top
-    places = dict.fromkeys([p for p in (start, top, main_root(git_dir, common_dir, top)) if p])
+    places = dict.fromkeys([p for p in (start, top, root) if p])
     files = [("local", os.path.join(p, ".claude", "settings.local.json")) for p in places]
-    files += [("project", os.path.join(start, ".claude", "settings.json"))] if start else []
-    return [*files, ("user", os.path.join(config_dir(environ), "settings.json"))]
-
-
-def _named(
-    files: list[tuple[str, str]], top: str, environ: Mapping[str, str]
-) -> tuple[str, str] | None:
-    """(origin, directory) of the first settings file that has the setting."""
-    for origin, path in files:
-        if origin == "project" and not inside(top, path):
-            continue
+    if start and inside(top, shared := os.path.join(start, ".claude", "settings.json")):
+        files.append(("project", shared))
+    for origin, path in [*files, ("user", os.path.join(config_dir(environ), "settings.json"))]:
         value = _setting(path)
         if value.startswith("~/"):
             value = os.path.join(_home(environ), value[2:])
@@ -148,7 +118,7 @@ def _named(
             if origin == "local" and not inside(top, value) and _committed(path):
                 origin = "project"
             return origin, os.path.normpath(value)
-    return None
+    return "default", os.path.join(config_dir(environ), "projects", slug(root), "memory")
 
 
 def _committed(path: str) -> bool:
@@ -165,9 +135,7 @@ def _committed(path: str) -> bool:
 
 
 def _setting(path: str) -> str:
-    """`autoMemoryDirectory` in a settings file, "" where it is not there or the file cannot be
-    read.
-    """
+    """`autoMemoryDirectory` in a settings file, "" for none and where it cannot be read."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as f:
             raw = f.read(_MOST_SETTINGS)
@@ -182,7 +150,7 @@ def _setting(path: str) -> str:
         return ""
 
 
-# What was seen
+# --- what was seen ----------------------------------------------------------
 
 
 def _topics(path: str) -> list[bytes]:
@@ -229,11 +197,3 @@ def _composed(path: str) -> str:
     from unicodedata import normalize
 
     return normalize("NFC", path)
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while number:
-        number, rest = divmod(number, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + digits
-    return digits or "0"

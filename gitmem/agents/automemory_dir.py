@@ -1,9 +1,8 @@
-"""Our files in the directories of Claude Code's auto memory: found again, listed in its index,
-removed.
+"""Our files in the directories of Claude Code's auto memory: found, listed in its index, removed.
 
-Owns the files `git-mem-*.md` there, the lines between our two markers in `MEMORY.md`, and
-`<common>/git-mem-written`, the list of the directories that have some (outside of `mem/`,
-which may be deleted). `automemory_export` writes the files.
+Owns the files `git-mem-*.md` there (`automemory_export` writes them), the lines between our two
+markers in `MEMORY.md`, and `<common>/git-mem-written`, the list of the directories that have some
+(outside of `mem/`, which may be deleted).
 
 Promises. Nothing else there is changed; `remove` gives the index back byte for byte. A file
 of ours that somebody changed belongs to them: it is not removed (a purge takes the purged
@@ -14,13 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..core.errors import MemError
 from ..core.record import Record
-from ..git import config_journal
+from ..git import config_journal, worktree_file
 from ..store import Store
 from . import automemory_note
 from .automemory import packed, read_from, unpacked
@@ -34,9 +32,7 @@ _TELLING = 16  # characters of a text that give it away
 
 @dataclass
 class Item:
-    """What became of one file. `id`: of its memory, "" for none. `reason` and `hint`: why it was
-    kept, left out or refused.
-    """
+    """What became of one file. `id`: of its memory, "" for none. `reason`, `hint`: why so."""
 
     file: str
     id: str
@@ -56,9 +52,6 @@ class Report:
 
     def count(self, status: str) -> int:
         return sum(item.status == status for item in self.items)
-
-
-# The directories
 
 
 def watch(store: Store, directory: str) -> None:
@@ -81,17 +74,15 @@ def _list(common_dir: str, names: list[str]) -> None:
         os.unlink(path)
 
 
-# What is in one
-
-
 def ours(directory: str) -> list[tuple[str, automemory_note.Topic]]:
     """(name, topic) of the files that we wrote, changed ones included."""
-    topics = [
-        (name, automemory_note.read(name, raw.decode("utf-8", "replace")))
-        for name, raw in files(directory)
-        if name.startswith(automemory_note.PREFIX)
-    ]
-    return [(name, topic) for name, topic in topics if topic.ours]
+    found = []
+    for name, raw in files(directory):
+        if name.startswith(automemory_note.PREFIX):
+            topic = automemory_note.read(name, raw.decode("utf-8", "replace"))
+            if topic.ours:
+                found.append((name, topic))
+    return found
 
 
 def files(directory: str) -> Iterator[tuple[str, bytes]]:
@@ -101,12 +92,10 @@ def files(directory: str) -> Iterator[tuple[str, bytes]]:
     except OSError:
         return
     for name in names:
-        path = os.path.join(directory, name)
         if name.endswith(".md"):
-            with contextlib.suppress(OSError):
-                facts = os.lstat(path)
-                if stat.S_ISREG(facts.st_mode) and facts.st_size <= LARGEST:
-                    yield name, config_journal.read(path)
+            with contextlib.suppress(MemError):
+                if raw := worktree_file.read(directory, name, LARGEST):
+                    yield name, raw
 
 
 def drop(
@@ -129,7 +118,7 @@ def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
             drop(directory, name, topic, report, dry)
         if not dry:
             index = Index(directory)
-            index.empty()
+            index.lines = []
             index.save()
             if not report.count(KEPT):
                 common_dir = store.repo.common_dir
@@ -138,9 +127,7 @@ def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
 
 
 def leave(store: Store) -> list[str]:
-    """Takes our files and lines out of all directories, for `uninstall`; one line for each thing
-    done or kept.
-    """
+    """Takes our files and lines out of all directories; a line for each thing done or kept."""
     done = []
     for directory in directories(store.repo.common_dir):
         report = remove(store, directory)
@@ -164,13 +151,13 @@ def wipe(
     said = [r.data.get(name) for r in records for name in ("title", "body")]
     texts = [text for text in said if isinstance(text, str)]
     lines = {_joined(line) for text in texts for line in text.split("\n")} - {""}
+    telling = [line for line in lines if len(line) >= _TELLING]
 
     def speaks(raw: bytes) -> bool:
         line = _joined(raw.decode("utf-8", "replace"))
-        return line in lines or any(len(part) >= _TELLING and part in line for part in lines)
+        return line in lines or any(part in line for part in telling)
 
     changed: list[str] = []
-    held: list[str] = []
     watched = directories(store.repo.common_dir)
     for directory in watched:
         with errors(directory):
@@ -190,11 +177,12 @@ def wipe(
                     index.save()
                     changed.append(index.path)
     whole = [_joined(text) for text in texts if len(text) >= _TELLING]
-    for directory in {*watched, read_from(store.repo.mem_dir)}:
-        for name, raw in files(directory):
-            content = _joined(raw.decode("utf-8", "replace"))
-            if any(text in content for text in whole):
-                held.append(f"the file '{os.path.join(directory, name)}' of Claude Code")
+    held = [
+        f"the file '{os.path.join(directory, name)}' of Claude Code"
+        for directory in {*watched, read_from(store.repo.mem_dir)}
+        for name, raw in files(directory)
+        if any(text in _joined(raw.decode("utf-8", "replace")) for text in whole)
+    ]
     return list(dict.fromkeys(changed)), sorted(held)
 
 
@@ -203,9 +191,7 @@ def _joined(text: str) -> str:
 
 
 class Index:
-    """`MEMORY.md`: what is others', byte for byte, and our lines: those that are there, until
-    `empty` takes them out.
-    """
+    """`MEMORY.md`: the text of others, byte for byte, and our `lines`, those that stand there."""
 
     _JOINED = automemory_note.BEGIN.replace(" -->", "; the line before had no end -->")
 
@@ -221,33 +207,27 @@ class Index:
         self._newline = "\r\n" if "\r\n" in self._was else "\n"
         self._rest = automemory_note.without_ours(self._was)
         others = self._rest.splitlines()
-        if self._JOINED in self._was and self._was.rstrip().endswith(automemory_note.END):
-            self._rest = self._rest.removesuffix(self._newline)
         mark = f"]({automemory_note.PREFIX}"
         present = [line for line in self._was.splitlines() if mark in line and line not in others]
-        self._lines = [line.strip() for line in present]
-
-    def empty(self) -> None:
-        self._lines = []
+        self.lines = [line.strip() for line in present]
+        if self._JOINED in self._was and self._was.rstrip().endswith(automemory_note.END):
+            self._rest = self._rest.removesuffix(self._newline)
 
     def room(self, line: str) -> bool:
         """Whether the client would load one more line."""
-        text = self._with([*self._lines, line])
+        text = self._with([*self.lines, line])
         size = len(text.encode("utf-8", "surrogateescape"))
         return not self._fixed and text.count("\n") <= LINES and size <= BYTES
 
-    def add(self, line: str) -> None:
-        self._lines.append(line)
-
     def drop(self, name: str) -> bool:
         """Takes out the line of one file; whether there was one."""
-        before = self._lines
-        self._lines = [line for line in before if f"]({name})" not in line]
-        return self._lines != before
+        before = self.lines
+        self.lines = [line for line in before if f"]({name})" not in line]
+        return self.lines != before
 
     def save(self) -> None:
         """Writes it where it changed; an index that held nothing else goes."""
-        text = self._with(self._lines)
+        text = self._with(self.lines)
         if self._fixed or text == self._was:
             return
         if text:

@@ -2,10 +2,9 @@
 them without any hook.
 
 Promises. What is written is active, trusted, reachable, sure (explicit, or of a
-confidence of 0.95 and more) and holds no secret; only the team's where the
-directory lies in a working tree. It is quoted and says where it is from. A file of ours that
-somebody changed is theirs and is not overwritten; `automemory_dir` says what else holds for the
-directory. What is written never comes back as news: each file is sealed.
+confidence of 0.95 and more) and holds no secret; only the team's where the directory lies in a
+working tree. It is quoted and says where it is from. A file of ours that somebody changed is not
+overwritten. Each file is sealed, so that it never comes back as news.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _ORDER = (
     ("blocker", "decision", "convention", "preference", "gotcha", "dead-end"),
     ("progress", "handoff", "change"),
 )
-_FEEDBACK = dict.fromkeys(("convention", "learning", "gotcha", "dead-end"), "feedback")
-_KINDS = {"preference": "user", "research": "reference", **_FEEDBACK}
-
-
-# Choosing
+_KINDS = {
+    "preference": "user",
+    "research": "reference",
+    **dict.fromkeys(("convention", "learning", "gotcha", "dead-end"), "feedback"),
+}
 
 
 def choose(
@@ -107,9 +106,6 @@ def _worthy(item: dict[str, Any]) -> bool:
     return not redact.check({name: item[name] for name in ("title", "body")})
 
 
-# Writing
-
-
 def write(
     store: Store, directory: str, items: list[dict[str, Any]], *, dry: bool = False
 ) -> Report:
@@ -123,25 +119,25 @@ def write(
             automemory_dir.watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = automemory_dir.Index(directory)
-        index.empty()
-        present = {t.ours: (name, t) for name, t in automemory_dir.ours(directory)}
+        index.lines = []
+        present = {topic.ours: (name, topic) for name, topic in automemory_dir.ours(directory)}
         listed = set()
         for item in items:
-            name = f"{automemory_note.PREFIX}{item['id'][:12]}.md"
+            id, name = item["id"], f"{automemory_note.PREFIX}{item['id'][:12]}.md"
             line = _index_line(name, item)
             status, reason = LEFT, index.full
             if index.room(line):
-                if item["id"] in present and not present[item["id"]][1].sealed:
-                    name = present[item["id"]][0]
+                if id in present and not present[id][1].sealed:
+                    name = present[id][0]
                     status, reason = KEPT, "somebody changed it"
-                elif item["id"] not in present and os.path.lexists(os.path.join(directory, name)):
+                elif id not in present and os.path.lexists(os.path.join(directory, name)):
                     status, reason = KEPT, "a file of this name is not ours"
                 else:
                     status, reason = _write(os.path.join(directory, name), item, dry), ""
-                if item["id"] in present or not reason:
-                    index.add(line)
-                    listed.add(item["id"])
-            report.items.append(Item(name, item["id"], status, item["title"], reason))
+                if id in present or not reason:
+                    index.lines.append(line)
+                    listed.add(id)
+            report.items.append(Item(name, id, status, item["title"], reason))
         for id, (name, topic) in sorted(present.items()):
             if id not in listed:
                 automemory_dir.drop(directory, name, topic, report, dry)
@@ -160,11 +156,9 @@ def _write(path: str, item: dict[str, Any], dry: bool) -> str:
 
 
 def tend(store: Store) -> None:
-    """Keeps what was written true: files of memories that are no longer shown go, those of edited
-    ones say the new text. Adds none.
-
-    The client has one directory for all worktrees, and who tends it is not who wrote it: what holds
-    at the HEAD of one of them stays."""
+    """Keeps what was written true, and adds none. The client has one directory for all worktrees:
+    a memory that holds at the HEAD of one of them stays.
+    """
     for directory in automemory_dir.directories(store.repo.common_dir):
         ids = {topic.ours for _, topic in automemory_dir.ours(directory)}
         if ids:
@@ -185,9 +179,6 @@ def in_tree(store: Store, directory: str) -> bool:
         return bool(top) and real.startswith(os.path.join(os.path.realpath(top), ""))
 
     return any(map(below, [store.repo.top, *linked])) and not below(store.repo.common_dir)
-
-
-# One file
 
 
 def _file(name: str, item: dict[str, Any]) -> bytes:

@@ -5,8 +5,8 @@ Promises. What is known adds nothing: a memory's `source` names the topic and wh
 that was edited becomes a new version of its memory, one that was removed leaves it as it is, one
 whose memory was forgotten or purged stays away. A version that a person edited in git mem is not
 covered: the changed topic becomes a memory of its own. Nothing of the directory is changed, nothing
-outside of it is read (a link is no topic), and what git mem wrote there is not taken for news. One
-file that cannot be read, is too large or holds a secret is named and stops no other.
+outside of it is read, and what git mem wrote there is no news. One file that cannot be read, is too
+large or holds a secret is named and stops no other.
 
 Private unless asked otherwise: what the client noted about its user is the user's. Anchored where
 HEAD left the main branch, since the directory serves every branch.
@@ -15,7 +15,6 @@ HEAD left the main branch, since the directory serves every branch.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +24,8 @@ from ..core import fold, record, record_content
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import content_digest
+from ..engine.sql import select_in
+from ..git import worktree_file
 from ..memory import memories, remember, write_gate
 from ..store import Store, open_store
 from . import automemory, automemory_note
@@ -47,9 +48,8 @@ def take(
     allow_secret: bool = False,
     dry: bool = False,
 ) -> Report:
-    """Takes a directory in; `dry`: says what it would do.
-
-    Raises MemError where the directory cannot be read or the notes cannot be written.
+    """Takes a directory in; `dry`: says what it would do. Raises MemError where the directory
+    cannot be read or the notes cannot be written.
     """
     report = Report(directory)
     topics = read(directory, report)
@@ -70,9 +70,9 @@ def take(
             changed.append((item, former, _changes(topic, former.record.data)))
         else:
             item.status = STORED
-            origin = {"agent": "claude", "session": topic.session}
-            created_at = _time(topic.modified) or written
-            new.append((item, {**fields(topic), "created_at": created_at, **origin}))
+            when = _time(topic.modified) or written
+            about = {"created_at": when, "agent": "claude", "session": topic.session}
+            new.append((item, {**fields(topic), **about}))
     if dry:
         for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
             _try(store, draft, item, allow_secret)
@@ -82,8 +82,9 @@ def take(
     for (item, _, _), refusal in zip(changed, refusals, strict=True):
         if refusal:
             _refuse(item, refusal.message, refusal.hint)
-    anchor = {"commit": _anchor(store), "scope": scope} if new else {}
-    drafts = [{**draft, **anchor} for _, draft in new]
+    head = store.repo.head() if new else ""
+    anchor = head and (patch_id.base_of(store.repo, head) or head)
+    drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]
     results = remember.remember(store, drafts, allow_secret=allow_secret)
     for (item, _), result in zip(new, results, strict=True):
         item.id = result.id
@@ -111,14 +112,11 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
         if not (isinstance(env, dict) and isinstance(git_dir, str) and isinstance(top, str)):
             continue
         environ = {k: v for k, v in env.items() if isinstance(v, str)}
-        sight = automemory.look(git_dir, store.repo.common_dir, top, environ)
+        sight = automemory.Sight(git_dir, store.repo.common_dir, top, environ)
         if sight.changed:
             if sight.path and sight.count:
                 take(store, sight.path)
             automemory.keep(store.repo.mem_dir, sight)
-
-
-# Reading
 
 
 def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
@@ -132,57 +130,45 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
         raise MemError(f"no auto memory in '{directory}': {e.strerror}", hint=hint) from e
     entries: dict[str, tuple[str, str]] = {}
     topics: list[tuple[Topic, str]] = []
-    if automemory_note.INDEX in names:
-        names.remove(automemory_note.INDEX)
-        if got := _open(directory, automemory_note.INDEX, report):
-            entries, passages = automemory_note.read_index(got[0])
-            topics += [(passage, got[1]) for passage in passages]
-    for name in names[MOST:]:
-        _report_refused(report, name, f"the directory has more than {MOST} topics")
-    for name in names[:MOST]:
-        if got := _open(directory, name, report):
-            topic = automemory_note.read(_shown(name), got[0], entries.get(name, ("", "")))
-            if topic.body.strip():
-                topics.append((topic, got[1]))
-            else:
-                _report_refused(report, name, "it says nothing")
+    # The index first: it has titles of the others.
+    names.sort(key=lambda name: name != automemory_note.INDEX)
+    most = MOST + (names[:1] == [automemory_note.INDEX])
+    for at, name in enumerate(names):
+        try:
+            if at >= most:
+                raise MemError(f"the directory has more than {MOST} topics")
+            text, written = _open(directory, name)
+            if name == automemory_note.INDEX:
+                entries, passages = automemory_note.read_index(text)
+                topics += [(passage, written) for passage in passages]
+                continue
+            topic = automemory_note.read(_shown(name), text, entries.get(name, ("", "")))
+            if not topic.body.strip():
+                raise MemError("it says nothing")
+            topics.append((topic, written))
+        except MemError as e:
+            report.items.append(Item(_shown(name), "", REFUSED, reason=e.message))
     there = [name for name in entries if os.path.lexists(os.path.join(directory, name))]
     missing = [_shown(name) for name in entries if "/" not in name and name not in there]
     report.missing = sorted(missing)
     return topics
 
 
-def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
-    """(text, time written) of a plain file up to LARGEST; else None, and the report says why."""
-    path = os.path.join(directory, name)
-    raw = b""
+def _open(directory: str, name: str) -> tuple[str, str]:
+    """(text, time written) of a plain file up to LARGEST. Raises MemError."""
     try:
-        # A link could lead anywhere, a pipe would keep us waiting.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(fd, "rb") as f:
-            facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode):
-                reason = "it is no plain file"
-            elif facts.st_size > LARGEST:
-                reason = f"it has {facts.st_size} bytes, the limit is {LARGEST}"
-            else:
-                raw = f.read(LARGEST + 1)
-                reason = record.no_text(raw)
-    except OSError as e:
-        linked = os.path.islink(path)
-        reason = "it is a link" if linked else f"it cannot be read: {e.strerror}"
-    if reason:
-        _report_refused(report, name, reason)
-        return None
+        raw = worktree_file.read(directory, name, LARGEST)
+        facts = os.lstat(os.path.join(directory, name))
+    except MemError as e:
+        raise MemError(e.message.replace(f"'{name}'", "it", 1)) from e
+    except OSError:
+        raw = None
+    if raw is None:
+        raise MemError("it is gone")
+    if reason := record.no_text(raw):
+        raise MemError(reason)
     written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
     return raw.decode("utf-8-sig"), written
-
-
-def _report_refused(report: Report, name: str, reason: str) -> None:
-    report.items.append(Item(_shown(name), "", REFUSED, reason=reason))
-
-
-# Knowing
 
 
 def source_of(topic: Topic) -> str:
@@ -209,8 +195,8 @@ def fields(topic: Topic) -> dict[str, Any]:
 
 
 def _changes(topic: Topic, old: dict[str, Any]) -> dict[str, Any]:
-    """What a new version of a topic changes in its memory: type and tags only where the client gave
-    it another type, for they may be a person's by now.
+    """What a new version of a topic changes in its memory; type and tags, which may be a person's
+    by now, only where the client gave it another type.
     """
     changes = fields(topic)
     tags = [t for t in old.get("tags") or [] if isinstance(t, str)]
@@ -229,15 +215,12 @@ class _Known:
         digests = sorted({d for topic, _ in topics for d in _digests(topic)})
 
         def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
-            sql = "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row"
-            own = cache.db.execute(sql, (SOURCE, _UP_TO)).fetchall()
-            same: dict[bytes, str] = {}
-            for at in range(0, len(digests), 500):
-                part = digests[at : at + 500]
-                marks = ",".join("?" * len(part))
-                sql = f"SELECT digest, id FROM memory WHERE status = 0 AND digest IN ({marks})"
-                same.update(cache.db.execute(sql, part))
-            return own, same
+            named = (
+                "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row"
+            )
+            own = cache.db.execute(named, (SOURCE, _UP_TO)).fetchall()
+            same = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN {}"
+            return own, dict(select_in(cache.db, same, digests))
 
         own, self._by_text = store.with_cache(select)[0]
         self._by_source = {source: id for id, source in own}
@@ -279,8 +262,9 @@ class _Known:
         return None
 
 
-def _digests(topic: Topic) -> tuple[bytes, bytes]:
-    return content_digest(topic.title, topic.body), content_digest("", topic.body)
+def _digests(topic: Topic) -> list[bytes]:
+    """The texts that say the same: with the title, and without."""
+    return [content_digest(title, topic.body) for title in (topic.title, "")]
 
 
 def _as_taken(data: dict[str, Any]) -> bool:
@@ -303,17 +287,6 @@ def _try(store: Store, draft: dict[str, Any], item: Item, allow_secret: bool) ->
 
 def _refuse(item: Item, reason: str, hint: str) -> None:
     item.status, item.reason, item.hint = REFUSED, reason, hint.replace("; nothing was stored", "")
-
-
-# Plumbing
-
-
-def _anchor(store: Store) -> str:
-    """The commit the memories are attached to: where HEAD left the main branch, so that no other
-    branch has to do without them.
-    """
-    head = store.repo.head()
-    return head and (patch_id.base_of(store.repo, head) or head)
 
 
 def _time(text: str) -> str:

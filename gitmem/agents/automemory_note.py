@@ -6,14 +6,14 @@ Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front mat
 index of `- [Title](file.md) — hook`.
 
 Promise: any text is accepted. Front matter that is none is body; keys that nobody knows are left
-out; an index that holds text beside its lines gives that text as notes of its own. The body is what
-stands there, less what is in `<private>`. `digest` names what was read, so that an edit is told
-from a file that was only touched.
+out; text beside the lines of an index gives notes of its own. What is in `<private>` is cut.
+`digest` names what was read, so that an edit is told from a file that was only touched.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from urllib.parse import unquote
 
 from ..core.digest import sha256
@@ -65,6 +65,8 @@ class Topic:
         self.title = title
         self.body = body
         self.description = _cut(front.get("description", ""))
+        # where the title does not say it already
+        self.subtitle = "" if self.description == title else self.description
         kind = _either(front, "type").strip().lower()
         self.kind = kind if kind in KINDS else ""
         self.modified = _either(front, "modified")
@@ -74,11 +76,6 @@ class Topic:
         self.seal = digest_of(self.description, body)
         self.sealed = bool(self.ours) and front.get(f"metadata.{SEAL}") == self.seal
         self.digest = digest_of(self.title, self.subtitle, self.body, self.kind)
-
-    @property
-    def subtitle(self) -> str:
-        """The description, where the title does not say it already."""
-        return "" if self.description == self.title else self.description
 
     @property
     def type(self) -> str:
@@ -109,23 +106,20 @@ def digest_of(*parts: str) -> str:
 
 def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
     """The topic in a file; `entry`: its title and hook in the index."""
-    front, body = split(clean(text))
+    front, body = _split(clean(text))
     body = _PRIVATE.sub("", body).strip("\n")
     front["description"] = _line(_PRIVATE.sub("", front.get("description", ""))) or entry[1]
-    heading = _heading(body.partition("\n")[0])
     if front.get("name", "").startswith(PREFIX):  # an edited file of ours: its name is no title
         front["name"] = front["description"]
-    title = (
-        entry[0]
-        or heading
-        or _line(front.get("title", ""))
-        or _spoken(front.get("name", ""))
-        or front["description"]
-        or _spoken(file[:-3])
+    titles = (
+        entry[0],
+        _heading(body.partition("\n")[0]),
+        _line(front.get("title", "")),
+        _spoken(front.get("name", "")),
+        front["description"],
     )
-    if not body.strip():
-        body = front["description"]
-    return Topic(file, _cut(title), body, front)
+    title = next(filter(None, titles), "") or _spoken(file[:-3])
+    return Topic(file, _cut(title), body if body.strip() else front["description"], front)
 
 
 def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
@@ -133,7 +127,7 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
 
     Our own block is left out.
     """
-    _, text = split(without_ours(clean(text).removeprefix("\ufeff")))
+    _, text = _split(without_ours(clean(text).removeprefix("\ufeff")))
     text = _PRIVATE.sub("", _COMMENT.sub("", text))
     entries: dict[str, tuple[str, str]] = {}
     passages: list[tuple[str, list[str]]] = [("", [])]
@@ -143,21 +137,19 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
             name = unquote(entry[2]).removeprefix("./")
             entries.setdefault(name, (_cut(entry[1].replace("\\", "")), _cut(entry[3] or "")))
             continue
-        heading = _heading(line)
-        if heading is not None:
-            passages.append((heading, []))
+        if _HEADING.fullmatch(line):
+            passages.append((_heading(line), []))
         else:
             passages[-1][1].append(line)
     topics: list[Topic] = []
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for title, lines in passages:
         body = "\n".join(lines).strip("\n")
-        if not body.strip() or len(topics) == _MOST_PASSAGES:
-            continue
-        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80]
-        seen[name] = seen.get(name, 0) + 1
-        name = f"{INDEX}#{name}" + (f"-{seen[name]}" if seen[name] > 1 else "")
-        topics.append(Topic(name, _cut(title), body, {}))
+        if body.strip() and len(topics) < _MOST_PASSAGES:
+            name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80]
+            seen[name] += 1
+            name = f"{INDEX}#{name}" + (f"-{seen[name]}" if seen[name] > 1 else "")
+            topics.append(Topic(name, _cut(title), body, {}))
     return entries, topics
 
 
@@ -175,20 +167,18 @@ def without_ours(text: str) -> str:
     return "".join(kept)
 
 
-def split(text: str) -> tuple[dict[str, str], str]:
+def _split(text: str) -> tuple[dict[str, str], str]:
     """(front matter, body); keys in lower case, those of a nested mapping as `outer.inner`.
 
     Without a closed front matter, all is body.
     """
     text = text.removeprefix("\ufeff")
     lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        return {}, text
-    ends = (i for i, line in enumerate(lines[: _MOST_FRONT + 1]) if line.rstrip() in ("---", "..."))
-    end = next((i for i in ends if i), 0)
-    if not end:
-        return {}, text
-    return _front(lines[1:end]), "\n".join(lines[end + 1 :])
+    if lines[0].rstrip() == "---":
+        for end, line in enumerate(lines[1 : _MOST_FRONT + 1], 1):
+            if line.rstrip() in ("---", "..."):
+                return _front(lines[1:end]), "\n".join(lines[end + 1 :])
+    return {}, text
 
 
 def _front(lines: list[str]) -> dict[str, str]:
@@ -227,10 +217,10 @@ def _front(lines: list[str]) -> dict[str, str]:
     return found
 
 
-def _heading(line: str) -> str | None:
-    """The words of a heading, None for another line."""
+def _heading(line: str) -> str:
+    """The words of a heading, "" for another line."""
     found = _HEADING.fullmatch(line)
-    return found[2].rstrip().rstrip("#").rstrip() if found else None
+    return found[2].rstrip().rstrip("#").rstrip() if found else ""
 
 
 def _bare(value: str) -> str:

@@ -12,6 +12,7 @@ ids its answer names are noted. SessionEnd leaves everything to the worker.
 from __future__ import annotations
 
 import os
+import time
 
 from ..hooks import spool
 from . import protocol
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..engine.anchor_state_store import AnchorState
+    from ..git.discover import Here
     from .call import Call
     from .context_render import Block
 
 _EMPTIED = ("compact", "clear")  # sources of a start after which the model's context is empty
 STEERED = 20  # memories named before a compaction
+NOTES = 200  # of the client, that a session's start takes in itself
+_LEAST, _EACH = 0.2, 0.002  # seconds that must be left for it: to begin with, and for each note
 _HEX = frozenset("0123456789abcdef")
 _UNREADABLE = "the memories could not be read"
 
@@ -43,13 +47,47 @@ def _session_start(call: Call) -> None:
     if announced and (call.say("") or not call.message):
         announce.told(call.here.mem_dir)
     spool.rescue(call.here.common_dir)  # text that a killed client left must not wait for days
-    if call.agent == "claude":
-        from . import automemory_start
+    # After the answer: the client gives its notes to its model itself; the next prompt is to find
+    # the new ones.
+    if call.agent == "claude" and (
+        line := take_notes(call.here, call.environ, call.deadline.until)
+    ):
+        call.ask(line)
 
-        # After the answer: the client gives these notes to its model itself; the next prompt is to
-        # find the new ones.
-        if line := automemory_start.step(call.here, call.environ, call.deadline.until):
-            call.ask(line)
+
+def take_notes(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
+    """Takes in the client's own notes that changed since they were last read.
+
+    Where nothing changed this costs a few `stat` calls. Returns the event to spool where `until`
+    (monotonic) leaves no time, or reading failed: then the worker reads them.
+    """
+    disabled = environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "") not in ("", "0", "false")
+    if disabled or not here.settings.flag("autoMemory"):
+        return None
+    from . import automemory
+
+    sight = automemory.Sight(here.git_dir, here.common_dir, here.top, environ)
+    if not sight.changed:
+        return None
+    if not sight.path or not sight.count:
+        automemory.keep(here.mem_dir, sight)
+        return None
+    left = until - time.monotonic()
+    quick = sight.count <= NOTES and left > _LEAST + sight.count * _EACH
+    if quick and not here.settings.signing:  # nobody waits here for a key's passphrase
+        try:
+            from . import automemory_import
+
+            automemory_import.at_start(here.top or here.common_dir, environ, sight)
+            return None
+        except Exception:  # the worker's attempt is logged
+            pass
+    from ..core import fastjson
+
+    names = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
+    env = {name: environ[name] for name in names if environ.get(name)}
+    facts = {"event": "auto-memory", "git_dir": here.git_dir, "top": here.top, "env": env}
+    return fastjson.encoder(ensure_ascii=True)(facts).encode()
 
 
 def _subagent_start(call: Call) -> None:

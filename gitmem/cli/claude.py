@@ -52,7 +52,7 @@ def sync_claude(
 
 def look(store: Store) -> automemory.Sight:
     """What the client would use. Raises MemError where no home says where that is."""
-    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    sight = automemory.Sight(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
     if not sight.path and not sight.refused:
         raise MemError(
             "no directory of Claude Code's that could be named",
