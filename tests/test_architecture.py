@@ -103,7 +103,6 @@ HOT = [
     "rank",
     "hook_cache",
     "record",
-    "relevance",
     "hamming",
     "search",
     "session",

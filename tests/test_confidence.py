@@ -310,12 +310,12 @@ def test_ten_sessions_in_vain_take_less_than_one_contradiction() -> None:
 
 
 def test_the_context_block_ranks_by_it_too() -> None:
-    from gitmem.agents import relevance
+    from gitmem.agents import context_select
 
     assert (
-        relevance.prior("reachable", None, 0.9)
-        > relevance.prior("reachable", None)
-        == relevance.prior("reachable", None, 0.5)
-        > relevance.prior("reachable", None, 0.1)
+        context_select.prior("reachable", None, 0.9)
+        > context_select.prior("reachable", None)
+        == context_select.prior("reachable", None, 0.5)
+        > context_select.prior("reachable", None, 0.1)
         > 0
     )

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from gitmem.agents import context_item, context_render, context_select, relevance
+from gitmem.agents import context_item, context_render, context_select
 from gitmem.agents.context_item import BLOCKERS, DECISIONS, RELEVANT, Item
 from gitmem.agents.context_render import Block
 from gitmem.core import record, sanitize
@@ -306,7 +306,7 @@ def test_days_are_counted_as_the_calendar_does() -> None:
 
 
 def test_a_path_of_many_memories_says_less_than_a_rare_one() -> None:
-    scores = relevance.path_scores(
+    scores = context_select.path_scores(
         {"common": 1.0, "rare": 1.0}, {"common": range(100), "rare": [200]}, 1000
     )
     assert scores[200] == 1.0 and scores[5] < 0.6

@@ -38,7 +38,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gitmem.agents import context, context_select, head_facts, relevance  # noqa: E402
+from gitmem.agents import context, context_select, head_facts  # noqa: E402
 from gitmem.agents.context_render import Block  # noqa: E402
 from gitmem.core import record  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
@@ -358,8 +358,8 @@ def fit(groups: list[list[Session]]) -> None:
     def total(w: Weights, half: float) -> float:
         return mean([quality(g, w, half) for g in groups])
 
-    best = tuple(getattr(relevance, name) for name in WEIGHTS)
-    half = relevance.HALF
+    best = tuple(getattr(context_select, name) for name in WEIGHTS)
+    half = context_select.HALF
     value = total(best, half)
     for _ in range(3):
         before = value
@@ -392,7 +392,7 @@ def main() -> int:
         return 0
     root = args.keep or tempfile.mkdtemp()
     os.makedirs(root, exist_ok=True)
-    weights = tuple(getattr(relevance, name) for name in WEIGHTS)
+    weights = tuple(getattr(context_select, name) for name in WEIGHTS)
     groups = []
     try:
         for source in args.repos:
@@ -412,7 +412,8 @@ def main() -> int:
                         f"{project.name:26} {kind:9} {len(some):3} sessions, {len(project.drafts)}"
                         f" memories: nDCG@{TOP} newest first"
                         f" {mean([ndcg(s.newest_first, s.gains) for s in some]):.3f}, chosen"
-                        f" {quality(some, weights, relevance.HALF):.3f}; told in {BUDGETS} tokens"
+                        f" {quality(some, weights, context_select.HALF):.3f}; told in"
+                        f" {BUDGETS} tokens"
                         f" {shares}; among candidates {mean([s.reachable for s in some]):.2f}",
                         flush=True,
                     )
@@ -422,7 +423,7 @@ def main() -> int:
                 without = (*weights[:i], 0.0, *weights[i + 1 :])
                 print(
                     f"without {name}:"
-                    f" {mean([quality(g, without, relevance.HALF) for g in groups]):.4f}"
+                    f" {mean([quality(g, without, context_select.HALF) for g in groups]):.4f}"
                 )
     finally:
         if not args.keep:

@@ -1,13 +1,14 @@
 """What a session is told at its start: the same block for hooks, after compaction, for subagents
 and for `git mem context`.
 
-Gathers candidates through indexes of the cache (never all memories), scores
-them (`relevance`), chooses (`context_select`) and frames them (`context_render`).
+Gathers candidates through indexes of the cache (never all memories); `context_select` scores and
+chooses them, `context_render` frames them.
 
 Promises. No git process of its own, no file but the cache. The same notes, HEAD and session give
-the same block: its time is that of the newest memory. The clock is asked for one thing: whether the
-time of a record can be true (`record.when`). What the policy `mem.trust` does not let be injected
-is not in it. Text comes from stored lines that were hashed against their version."""
+the same block: its time is that of the newest memory, and the clock only says whether the time of a
+record can be true (`record.when`). What the policy `mem.trust` does not let be injected is not in
+it. Text comes from stored lines that were hashed against their version.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ from ..engine import (
     usage_store,
 )
 from ..engine.filters import Filter
+from ..engine.sql import select_in
 from ..signing import trust
-from . import context_item, context_select, head_facts, relevance
+from . import context_item, context_select, head_facts
 from .context_item import Item
 from .context_render import MAX_UNITS, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from ..engine.cache import Cache
     from ..git.discover import Here
@@ -89,7 +92,7 @@ def build(
     eligible = reinstated.seen_from(cache, policy, "" if only else here.head)
     total = eligible.count(cache)
     tokens, tier = _budget(here, budget, total, facts)
-    candidates = _Candidates(cache, eligible, aged)
+    candidates = _Candidates(cache, eligible)
     newest = candidates.newest_time()
     block = Block(
         source=SOURCES.get(purpose, purpose),
@@ -106,8 +109,7 @@ def build(
         shown = list(session.get("shown", ())) if purpose == "compact" else []
         repeated = shown[-context_select.MOST :]
         candidates.gather(facts, _branch_terms(here.branch), session.get("touched", ()), repeated)
-        items = candidates.items(here, block.timestamp, set(repeated), look)
-        block.waiting, block.unaged = candidates.waiting, candidates.unaged
+        items = candidates.items(here, block, set(repeated), aged, look)
         context_select.choose(block, items)
     known = facts.current or not here.head
     block.current = known and not block.waiting and not block.unaged
@@ -145,10 +147,10 @@ def _branch_terms(branch: str) -> list[str]:
 class _Candidates:
     """Rows that may be told, with what speaks for each."""
 
-    def __init__(self, cache: Cache, eligible: Filter, aged: Ages) -> None:
+    def __init__(self, cache: Cache, eligible: Filter) -> None:
         self.cache = cache
-        self.aged = aged
         self.only, self.args = ("", []) if eligible.plain else eligible.sql()
+        self.and_only = f" AND row IN ({self.only})" if self.only else ""
         self.latest = filters.latest(cache)
         self.at: dict[int, str] = {}  # the time that counts, "" for none
         self.author: dict[int, str] = {}
@@ -158,13 +160,11 @@ class _Candidates:
         self.recent: dict[int, float] = {}
         # Rows whose text is read in any case: blockers, decisions, memories told before.
         self.always: set[int] = set()
-        self.waiting = False  # whether the states of some are not known yet
-        self.unaged = False  # whether the states of some paths are not known yet
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[int]:
         """Rows of active memories, the newest first; adds them to `at` and `author`."""
-        only = f" AND row IN ({self.only})" if self.only else ""
-        active = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only} AND at"
+        active = "SELECT row, at, author FROM memory WHERE status = 0"
+        active += f"{condition}{self.and_only} AND at"
         values = (*args, *self.args)
         sql = f"{active} <= '{self.latest}' ORDER BY at DESC, id LIMIT ?"
         rows = self.cache.db.execute(sql, (*values, limit)).fetchall()
@@ -184,15 +184,14 @@ class _Candidates:
         end = "(SELECT {}(author) FROM memory WHERE status = 0)"  # from the index of authors
         first, last = execute(f"SELECT {end.format('min')}, {end.format('max')}").fetchone()
         if first != last:
-            only = f" AND row IN ({self.only})" if self.only else ""
             newest = (
-                f"SELECT row, at, author FROM memory WHERE status = 0{only}"
+                f"SELECT row, at, author FROM memory WHERE status = 0{self.and_only}"
                 f" AND at <= '{self.latest}' ORDER BY at DESC, id LIMIT {SEARCHED}"
             )
             sql = f"SELECT * FROM ({newest}) WHERE author <> ? LIMIT ?"
             self._add(execute(sql, (*self.args, most, NEWEST // 2)))
 
-    def _add(self, rows: Iterable[tuple[int, str, str]]) -> None:
+    def _add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         for row, at, author in rows:
             self.at[row] = at if at <= self.latest else ""
             self.author[row] = author
@@ -216,23 +215,20 @@ class _Candidates:
         if repeated:
             condition = f" AND id IN ({','.join('?' * len(repeated))})"
             self.always.update(self._rows(condition, len(repeated) * 2, *repeated))
-        hand = dict.fromkeys(facts.own, relevance.OWN)
-        hand.update(dict.fromkeys(touched, relevance.TOUCHED))
+        hand = dict.fromkeys(facts.own, context_select.OWN)
+        hand.update(dict.fromkeys(touched, context_select.TOUCHED))
         self.paths = self._by_paths(facts.paths)
         self.hand = self._by_paths(hand)
         self.branch = self._by_words([*branch, *_first(facts.branch)])
         self.recent = self._by_words(_first(facts.recent))
         missing = sorted({*self.paths, *self.hand, *self.branch, *self.recent} - set(self.at))
-        for i in range(0, len(missing), 500):
-            part = ",".join(map(str, missing[i : i + 500]))
-            sql = f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"
-            self._add(self.cache.db.execute(sql))
+        sql = "SELECT row, at, author FROM memory WHERE status = 0 AND row IN {}"
+        self._add(select_in(self.cache.db, sql, missing))
 
     def _by_paths(self, weights: dict[str, float]) -> dict[int, float]:
         holders: dict[str, list[int]] = {}
         held = 0
-        only = f" AND row IN ({self.only})" if self.only else ""
-        sql = f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?"
+        sql = f"SELECT row FROM label WHERE kind = 'path' AND value = ?{self.and_only} LIMIT ?"
         for path in _first(weights)[:PATHS]:
             rows = self.cache.db.execute(sql, (path, *self.args, COMMON + 1)).fetchall()
             if 0 < len(rows) <= COMMON:
@@ -240,7 +236,7 @@ class _Candidates:
                 held += len(rows)
                 if held > HELD:
                     break
-        return _best(relevance.path_scores(weights, holders, self.cache.count()), BY_PATHS)
+        return _best(context_select.path_scores(weights, holders, self.cache.count()), BY_PATHS)
 
     def _by_words(self, terms: list[str]) -> dict[int, float]:
         """Scores by the rarest of the terms, as many as POSTINGS allows, none of common ones."""
@@ -257,20 +253,26 @@ class _Candidates:
         if not rare:
             return {}
         match, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
-        return relevance.word_scores(
-            self.cache.lexical(match, weights, BY_WORDS, self.only, self.args)
-        )
+        found = self.cache.lexical(match, weights, BY_WORDS, self.only, self.args)
+        return context_select.word_scores(found)
 
     def items(
-        self, here: Here, newest: str, repeated: set[str], look: Look | None = None
+        self, here: Here, block: Block, repeated: set[str], aged: Ages, look: Look | None
     ) -> list[tuple[float, Item]]:
-        """(score, item) of the best candidates; those told before (`repeated`) first."""
-        fresh = record.freshness(self.at.values(), newest, relevance.HALF)
-        parts = [part.get for part in (self.paths, self.hand, self.branch, self.recent)]
+        """(score, item) of the best candidates; those told before (`repeated`) first. The block
+        learns what is not known of their states.
+        """
+        fresh = record.freshness(self.at.values(), block.timestamp, context_select.HALF)
+        reasons = {
+            "files of this branch or session": self.hand,
+            "files of recent commits": self.paths,
+            "words of this branch": self.branch,
+            "words of recent commits": self.recent,
+        }
         scores = {}
         for row, at in self.at.items():
-            paths, hand, branch, recent = [get(row, 0.0) for get in parts]
-            scores[row] = relevance.score(paths, hand, branch, recent, fresh[at[:10]])
+            hand, paths, branch, recent = [rows.get(row, 0.0) for rows in reasons.values()]
+            scores[row] = context_select.score(paths, hand, branch, recent, fresh[at[:10]])
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
         speaker = {row: self.author[row] if at else None for row, at in self.at.items()}
@@ -280,38 +282,28 @@ class _Candidates:
         loaded = memory_rows.load(self.cache, best)
         commits = [memory_rows.commit_of(data) for data, _, _ in loaded]
         stands = anchor_state_store.read(self.cache, commits, here.head)
-        self.waiting = anchor_state_store.waiting(stands)
-        if look and self.waiting:
+        block.waiting = anchor_state_store.waiting(stands)
+        if look and block.waiting:
             unknown = [a for a, s in stands.items() if s.reason == anchor_state_store.WAITING]
             stands.update(look(unknown))
-        aged = self.aged(self.cache, best, here.head)
         learnt = usage_store.values(self.cache, best)
+        states = aged(self.cache, best, here.head)
         out = []
-        for item in context_item.of(self.cache, best, loaded, stands, aged):
-            self.unaged |= any(s.reason == path_state_store.WAITING for s in item.aged)
-            item.why = self._why(item.row)
+        for item in context_item.of(self.cache, best, loaded, stands, states):
+            block.unaged |= any(s.reason == path_state_store.WAITING for s in item.aged)
+            why = [reason for reason, rows in reasons.items() if rows.get(item.row, 0.0) > 0]
+            item.why = why or ["recent"]
             item.when = self.at[item.row]
             worst = path_state_store.worst(item.aged)
-            prior = relevance.prior(
+            prior = context_select.prior(
                 item.state, item.confidence, learnt.get(item.row), worst, item.reason
             )
             out.append((scores[item.row] * prior + AGAIN * (item.id in repeated), item))
         return out
 
-    def _why(self, row: int) -> list[str]:
-        reasons = {
-            "files of this branch or session": self.hand,
-            "files of recent commits": self.paths,
-            "words of this branch": self.branch,
-            "words of recent commits": self.recent,
-        }
-        return [why for why, rows in reasons.items() if rows.get(row, 0.0) > 0] or ["recent"]
-
 
 def _best(scores: dict[int, float], most: int) -> dict[int, float]:
-    """The highest scores, and all that equal the last of them: which row came first decides
-    nothing.
-    """
+    """The highest scores, and all that equal the last: which row came first decides nothing."""
     if len(scores) <= most:
         return scores
     least = sorted(scores.values(), reverse=True)[most - 1]

@@ -1,21 +1,27 @@
-"""Choosing what a context block tells: blockers and decisions first, the rest by relevance, within
-a budget. Pure.
+"""Choosing what a context block tells: scores from paths, words and time, then blockers and
+decisions first, the rest by score, within a budget. Pure.
 
 Promises. What is chosen fits the budget of tokens and the limit of one hook's output, tags and all.
 Blockers and decisions have a share of their own that they may use up and not exceed; what they
 leave goes to the rest. No author has more than half of the places while a memory of another one
 waits. Of memories that say the same one is told; the others count as omitted, and JSON names them
-with it. The same candidates give the same choice.
+with it. The same candidates give the same choice, in whatever order they came.
+
+The weights were chosen by `tools/eval_context.py`; decision 21 has the figures.
 """
 
 from __future__ import annotations
 
+from math import log
+
+from ..core import confidence
+from ..engine import anchor_state_store, path_state_store
 from .context_item import BLOCKERS, DECISIONS, LONG, RELEVANT, SECTIONS, SHORT, Item, size
 from .context_render import Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -30,12 +36,62 @@ FIRST = 240  # characters of a blocker or a decision where space is scarce
 _ALIKE = 0.8  # share of words in common from which two texts say the same
 _LEAST = 30  # characters of a text that are still worth showing
 
+# Shares of a score: files of recent commits, files of the branch and of the session, words of the
+# branch and of recent commits, age.
+PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.05, 0.3
+TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
+HALF = 30.0  # days after which age has lost half of its share
+
+
+def path_scores(
+    weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int
+) -> dict[int, float]:
+    """{row: 0 to 1} from the weight of each path and the rows that name it.
+
+    A path that many memories name says little.
+    """
+    out: dict[int, float] = {}
+    for path in sorted(holders):
+        rows = list(holders[path])
+        rarity = log(1 + total / (1 + len(rows)))
+        for row in rows:
+            out[row] = out.get(row, 0.0) + weights.get(path, 0.0) * rarity
+    return _scaled(out)
+
+
+def word_scores(found: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """{row: 0 to 1} from BM25 as FTS5 gives it (lower is better)."""
+    return _scaled({row: -score for row, score in found if score < 0})
+
+
+def _scaled(scores: dict[int, float]) -> dict[int, float]:
+    most = max(scores.values(), default=0.0)
+    return {row: score / most for row, score in scores.items()} if most > 0 else {}
+
+
+def score(paths: float, hand: float, branch: float, recent: float, age: float) -> float:
+    return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
+
+
+def prior(
+    state: str, stated: object, learned: float | None = None, stale: str = "", reason: str = ""
+) -> float:
+    """What a score is multiplied by: the branch it stands on, what its writer thought of it, what
+    use has taught (0 to 1, None for nothing), what became of its files.
+    """
+    out = (
+        anchor_state_store.weight(state, reason, anchor_state_store.UNASKED)
+        * path_state_store.FACTORS.get(stale, 1.0)
+        * confidence.doubted(stated)
+    )
+    return out if learned is None else out * confidence.factor(learned)
+
 
 def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
-    """(tokens, why): the budget where none is fixed, from facts of git.
+    """(tokens, why): the budget where none is fixed.
 
-    `changed`: files changed on the branch beside the main line; `commits`: in
-    the month before HEAD, None where nobody has counted yet.
+    `changed`: files changed on the branch beside the main line; `commits`: in the month before
+    HEAD, None where nobody has counted yet.
     """
     step = sum(memories > s if s == _STEPS[-1] else memories >= s for s in _STEPS)
     change, why = 0, ""
@@ -65,7 +121,6 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
     ranked = [item for _, item in pairs]
     places = Places(map(_speaker, ranked))
     room = _Room(frame)
-    told = _Told()
 
     def tell(item: Item, section: str, share: float) -> bool:
         taken = room.take(item, section, share)
@@ -77,13 +132,13 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
         for item in ranked:
             if section_of(item.type) != section or not item.when:
                 continue
-            if places.crowded(_speaker(item)) or told.repeats(item):
+            if places.crowded(_speaker(item)) or room.repeats(item):
                 continue
             if not tell(item, section, share):
                 break
     for item in places.turns([item for item in ranked if item not in room.chosen], _speaker):
         section = section_of(item.type)
-        if told.repeats(item) or (section in SHARES and tell(item, section, SHARES[section])):
+        if room.repeats(item) or (section in SHARES and tell(item, section, SHARES[section])):
             continue
         if not tell(item, BLOCKERS if section == BLOCKERS else RELEVANT, 1.0):
             break
@@ -98,8 +153,7 @@ def _speaker(item: Item) -> str | None:
 
 
 class Places:
-    """Who may have the next place. No author gets more than half of them, rounded up, while a
-    memory of another one waits: else whoever writes the most memories pushes out all others.
+    """Who may have the next place: else whoever writes the most memories pushes out all others.
 
     A memory whose time is malformed or impossible has no author here (None): it waits for all
     others, and nobody waits for it.
@@ -148,13 +202,27 @@ def shared(ranked: Sequence[T], author: Callable[[T], str | None], most: int) ->
 
 
 class _Room:
-    """The space of a block, and what is in it. Everything is measured as it will be written."""
+    """The space of a block, and what is in it, measured as it will be written."""
 
     def __init__(self, frame: Block) -> None:
         self.frame = frame
         self.used = 0  # bytes of the memories
         self.chosen: list[Item] = []
         self._around: dict[frozenset[str], int] = {}
+        self._said: list[tuple[frozenset[str], Item]] = []
+        self._repeats: dict[str, bool] = {}
+
+    def repeats(self, item: Item) -> bool:
+        """Whether a text says what an earlier one says; the earlier memory names it then."""
+        if item.id not in self._repeats:
+            words = frozenset(item.whole.casefold().split())
+            first = next((other for said, other in self._said if alike(words, said)), None)
+            if first:
+                first.similar.append(item.id)
+            else:
+                self._said.append((words, item))
+            self._repeats[item.id] = first is not None
+        return self._repeats[item.id]
 
     def left(self, section: str = "") -> int:
         """Bytes that are free, were one of the memories in this section too."""
@@ -195,26 +263,6 @@ class _Room:
                 if size(item.xml()) - before > left:
                     item.most = short  # characters that take more than one byte
                 self.used += size(item.xml()) - before
-
-
-class _Told:
-    """The memories told so far, by the words of their texts."""
-
-    def __init__(self) -> None:
-        self._words: list[tuple[frozenset[str], Item]] = []
-        self._repeats: dict[str, bool] = {}
-
-    def repeats(self, item: Item) -> bool:
-        """Whether a text says what an earlier one says; the earlier memory names it then."""
-        if item.id not in self._repeats:
-            words = frozenset(item.whole.casefold().split())
-            first = next((other for said, other in self._words if alike(words, said)), None)
-            if first:
-                first.similar.append(item.id)
-            else:
-                self._words.append((words, item))
-            self._repeats[item.id] = first is not None
-        return self._repeats[item.id]
 
 
 def alike(a: frozenset[str], b: frozenset[str]) -> bool:
