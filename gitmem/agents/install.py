@@ -3,8 +3,7 @@
 Promise: only the target's file is changed, only by our own characters, and `uninstall` gives back
 the bytes that were there; where others have changed the file since, our own entries go and the rest
 stays. A file that cannot be understood is left as it is. A second installation that would hand over
-every memory twice is refused. docs/decisions/0018-agents-settings.md says why settings are chosen
-so.
+every memory twice is refused. Decision 18 says why settings are chosen so.
 """
 
 from __future__ import annotations
@@ -38,10 +37,8 @@ def install(
     scope: str = "",
     allow: bool | None = None,
 ) -> tuple[list[str], list[str]]:
-    """(what was done, hints).
-
-    `scope`: user (the default) or project; `allow`: whether the agent may run git mem without
-    asking, None: as it is.
+    """(what was done, hints). `scope`: user (the default) or project; `allow`: whether the agent
+    may run git mem without asking, None: as it is.
     """
     with install_log.opened(environ) as log:
         if target in targets.SECTIONS:
@@ -107,9 +104,8 @@ def uninstall(
 
 
 def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:
-    """Takes out what was installed into this working tree, by this user.
-
-    The user's own settings stay: they serve other repositories too.
+    """Takes out what this user installed into this working tree; the user's own settings serve
+    other repositories too.
     """
     everything = (*targets.AGENTS, *targets.SECTIONS)
     return [done for t in everything for done in uninstall(environ, repo, t, PROJECT, leaving=True)]
@@ -120,11 +116,10 @@ def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, 
         top = _top(repo, agent.name)
         _refuse_outside(top, agent.project)
         return agent.file(environ, top, PROJECT)
-    if agent.user is None:
+    if not agent.user:
         hint = f"`git mem install {agent.name} --project` writes '{agent.project}' there"
         raise UsageError(f"{agent.title} reads hooks from the working tree alone", hint=hint)
-    path = agent.file(environ, "", USER)
-    if not path:
+    if not (path := agent.file(environ, "", USER)):
         hint = "set HOME to an absolute path; nothing was changed"
         raise MemError(f"no home directory where {agent.title} would have settings", hint=hint)
     return path
@@ -152,13 +147,21 @@ def _restore(log: Ledger, target: str, path: str) -> bool:
     agent = targets.AGENTS.get(target)
     created = log.known(path).get("created")
     left = log.original(path, text, target if agent else "")
-    if left is None and agent:
-        left = _without_hooks(log, path, text)
-        if left != text and created and not Doc(left).value():
-            left = ""
-    elif left is None:
-        left = text.replace(_SETTING, "", 1) if target == _CONFIG else _without_section(path, text)
+    if left is None:
+        try:
+            if agent:
+                left = _without_hooks(log.known(path), text)
+                left = "" if left != text and created and not Doc(left).value() else left
+            else:
+                left = text.replace(_SETTING, "", 1) if target == _CONFIG else section.take(text)
+        except (Broken, section.Unclear) as e:
+            raise _unclear(path, e) from e
     return log.write(path, target, text, left if left or not created else None)
+
+
+def _unclear(path: str, e: ValueError) -> MemError:
+    hint = "mend the file by hand; nothing was changed"
+    return MemError(f"cannot understand '{path}': {e}", hint=hint)
 
 
 def _refuse_double(
@@ -184,9 +187,6 @@ def _refuse_double(
     )
 
 
-# --- hooks in JSON ----------------------------------------------------------
-
-
 def _install_hooks(
     log: Ledger, agent: Agent, path: str, commands: dict[str, str], allow: bool | None
 ) -> list[str]:
@@ -195,7 +195,7 @@ def _install_hooks(
         if _complete(Doc(text or ""), commands, allow):
             return []
         before = log.original(path, text, agent.name)
-        doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
+        doc = Doc(_without_hooks(log.known(path), text or "") if before is None else before)
         allowed = bool(log.known(path).get("allow")) if allow is None else allow
         needed = [("hooks",), *(("hooks", event) for event in commands), _ALLOW[:1], _ALLOW]
         made = [list(keys) for keys in needed if doc.at(*keys) is None]
@@ -207,7 +207,7 @@ def _install_hooks(
         if adds:
             doc.append(_ALLOW, PERMISSION)
     except Broken as e:
-        raise _unreadable(path, e) from e
+        raise _unclear(path, e) from e
     if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds, made=made):
         return []
     return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
@@ -220,44 +220,35 @@ def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
     return entries == sorted(commands.items()) and (allow is None or allow == permitted)
 
 
-def _without_hooks(log: Ledger, path: str, text: str) -> str:
+def _without_hooks(note: dict[str, Any], text: str) -> str:
     """The text without our entries and without containers that we made and that are empty then."""
-    note = log.known(path)
     try:
         doc = Doc(text)
-        emptied: list[tuple[str, ...]] = []
-        while entries := targets.entries(doc.value("hooks")):
-            place, event, _ = entries[0]
-            doc.remove("hooks", *place)
-            emptied.append(("hooks", event))
-        if emptied:
-            emptied.append(("hooks",))
-        allowed = _list(doc.value(*_ALLOW))
-        if note.get("allow") and PERMISSION in allowed:
-            doc.remove(*_ALLOW, allowed.index(PERMISSION))
-            emptied += [_ALLOW, _ALLOW[:1]]
-        for keys in emptied:
-            if doc.blank(*keys) and list(keys) in note.get("made", [list(keys)]):
-                doc.remove(*keys)
-        if note.get("created") and list(doc.value() or ()) == ["version"]:
-            doc.remove("version")
-        return doc.text
-    except Broken as e:
+    except Broken:
         if "git-mem" in text or "gitmem" in text:
-            raise _unreadable(path, e) from e
+            raise
         return text
+    emptied: list[tuple[str, ...]] = []
+    while entries := targets.entries(doc.value("hooks")):
+        place, event, _ = entries[0]
+        doc.remove("hooks", *place)
+        emptied.append(("hooks", event))
+    if emptied:
+        emptied.append(("hooks",))
+    allowed = _list(doc.value(*_ALLOW))
+    if note.get("allow") and PERMISSION in allowed:
+        doc.remove(*_ALLOW, allowed.index(PERMISSION))
+        emptied += [_ALLOW, _ALLOW[:1]]
+    for keys in emptied:
+        if doc.blank(*keys) and list(keys) in note.get("made", [list(keys)]):
+            doc.remove(*keys)
+    if note.get("created") and list(doc.value() or ()) == ["version"]:
+        doc.remove("version")
+    return doc.text
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _unreadable(path: str, e: Broken) -> MemError:
-    hint = "mend the file by hand; nothing was changed"
-    return MemError(f"cannot understand '{path}': {e}", hint=hint)
-
-
-# --- sections ---------------------------------------------------------------
 
 
 def _install_section(log: Ledger, top: str, target: str) -> list[str]:
@@ -268,24 +259,10 @@ def _install_section(log: Ledger, top: str, target: str) -> list[str]:
     try:
         new, spans = section.put(before if before is not None else text or "")
     except section.Unclear as e:
-        raise _unclear(path, e, "them") from e
+        raise _unclear(path, e) from e
     if not log.write(path, target, text, new, spans):
         return []
     return [f"a section between markers in '{path}'"]
-
-
-def _without_section(path: str, text: str) -> str:
-    try:
-        return section.take(text)
-    except section.Unclear as e:
-        raise _unclear(path, e, "the section") from e
-
-
-def _unclear(path: str, e: section.Unclear, what: str) -> MemError:
-    return MemError(f"'{path}': {e}", hint=f"take {what} out by hand; nothing was changed")
-
-
-# --- the setting ------------------------------------------------------------
 
 
 def _set_prompt_context(

@@ -1,13 +1,13 @@
 """What `install` wrote into files of others, kept so that it can be taken out again byte for byte.
 
-One file for the user, `$XDG_STATE_HOME/git-mem/installed.json` (mode 0600): for
-each file that was changed the places of our own characters, and digests of the
-file before and after. No character of the user's own is kept: settings may hold
-keys. It lies outside of any repository, so deleting `.git/mem/` loses nothing.
+One file for the user, `$XDG_STATE_HOME/git-mem/installed.json` (mode 0600): for each file that was
+changed the places of our own characters, and a digest of the whole. No character of the user's own
+is kept: settings may hold keys. It lies outside of any repository, so deleting `.git/mem/` loses
+nothing.
 
-Promise: a file is read, changed and written under a lock of ours, whole or not
-at all, with its mode, through a link to the file behind it, and only if it is
-still what was read; the note is on disk before the file changes.
+Promise: a file is read, changed and written under a lock of ours, whole or not at all, with its
+mode, through a link to the file behind it, and only if it is still what was read; the note is on
+disk before the file changes.
 """
 
 from __future__ import annotations
@@ -45,12 +45,10 @@ class Ledger:
         changed it since, nothing is known, or it was written for another target.
         """
         note = self.known(file)
-        if text is None or not note or note["after"] != _digest(text):
+        same = text is not None and note and note["after"] == _digest(text)
+        if text is None or not same or (target and note["target"] != target):
             return None
-        if target and note["target"] != target:
-            return None
-        before = cut(text, note["spans"])
-        return before if _digest(before) == note["before"] else None
+        return cut(text, note["spans"])
 
     def write(
         self,
@@ -86,7 +84,6 @@ class Ledger:
                 if spans:
                     self.files[real] = {
                         "target": target,
-                        "before": _digest(cut(text, spans)),
                         "after": _digest(text),
                         "spans": spans,
                         "dirs": note.get("dirs", []) + made,
@@ -126,10 +123,7 @@ class Ledger:
 
 @contextlib.contextmanager
 def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
-    """The ledger, locked.
-
-    Raises MemError where it cannot be kept: then nothing may be changed either.
-    """
+    """The ledger, locked. Raises MemError where it cannot be kept: then nothing is changed."""
     path = place(environ)
     if not path:
         raise MemError("no home directory", hint="set HOME; nothing was changed")
@@ -157,10 +151,9 @@ def place(environ: Mapping[str, str]) -> str:
 
 
 def read(file: str) -> str | None:
-    """The text of a file, None where there is none.
+    """The text of a file, None for no file; bytes that are no UTF-8 survive a rewrite.
 
-    Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a
-    rewrite.
+    Raises MemError where it cannot be read or is too large.
     """
     reason = ""
     try:
@@ -185,7 +178,7 @@ def _load(path: str) -> dict[str, dict[str, Any]]:
     try:
         files = json.loads(config_journal.read(path))["files"]
         # All or nothing: a file that is not as we write it says nothing.
-        words = [n[key] for n in files.values() for key in ("target", "before", "after")]
+        words = [n[key] for n in files.values() for key in ("target", "after")]
         places = [place for n in files.values() for a, b in n["spans"] for place in (a, b)]
         good = {*map(type, words)} <= {str} and {*map(type, places)} <= {int}
         return dict(files) if good else {}

@@ -1,7 +1,7 @@
 """Which agents have git mem, where, and what is wrong with it. Reads only.
 
-Promise: says what the files say, not what we remember having written: a plugin,
-an entry made by hand and one that a colleague committed count alike.
+Promise: says what the files say, not what we remember having written: a plugin, an entry made by
+hand and one that a colleague committed count alike.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ LOCAL, PLUGIN = "local", "plugin"  # beside targets.USER and targets.PROJECT
 
 
 class Found(NamedTuple):
-    """git mem in one file.
-
-    `commands`: what stands at each event; `problem`: why the file cannot be read.
-    """
+    """git mem in one file: the commands at each event, or why it cannot be read."""
 
     target: str
     scope: str
@@ -34,9 +31,7 @@ class Found(NamedTuple):
 
 
 def places(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[tuple[str, str]]:
-    """(scope, file) of every place where a target may stand, whether there or not; linked files
-    once.
-    """
+    """(scope, file) of every place where a target may stand; linked files once."""
     top = repo.top if repo else ""
     if target in targets.SECTIONS:
         found = [(targets.PROJECT, os.path.join(top, targets.SECTIONS[target]) if top else "")]
@@ -91,9 +86,8 @@ def state(environ: Mapping[str, str], repo: Repo | None) -> list[Found]:
         for target in (*targets.AGENTS, *targets.SECTIONS)
         for scope, path in places(environ, repo, target)
     ]
-    top = repo.top if repo else ""
-    plugged = [Found("claude", PLUGIN, path) for _, path in plugins(environ, top)]
-    return [one for one in everywhere if one] + plugged
+    plugged = plugins(environ, repo.top if repo else "")
+    return [*filter(None, everywhere), *(Found("claude", PLUGIN, path) for _, path in plugged)]
 
 
 def _look(target: str, scope: str, path: str) -> Found | None:

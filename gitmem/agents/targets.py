@@ -29,41 +29,33 @@ class Agent:
     """One agent and the file its hooks stand in.
 
     `entry(event, command)`: what stands in the array of an event. `project`: the file from the top
-    of a working tree; `user`: (variable that names the user's directory, that directory below the
-    home, file in it), None where the agent reads no hooks of a user. `versioned`: the file has to
-    say `"version": 1`. `needs`: what the user has to do besides.
+    of a working tree, and from the home where the agent reads hooks of a `user` too; `variable`
+    names another directory for that one. `versioned`: the file has to say `"version": 1`. `needs`:
+    what the user has to do besides.
     """
 
     name: str
     title: str
     entry: Callable[[str, str], dict[str, Any]]
-    names: Sequence[str]  # of events
+    events: Sequence[str]
     project: str
-    user: tuple[str, str, str] | None
+    variable: str = ""
+    user: bool = True
     versioned: bool = False
     needs: str = ""
-
-    @property
-    def events(self) -> dict[str, int]:
-        """{name of an event: the agent's time limit in seconds}"""
-        return {event: _seconds(event) for event in self.names}
 
     def file(self, environ: Mapping[str, str], top: str, scope: str) -> str:
         """The settings file of a scope, "" where there is none."""
         if scope == PROJECT:
             return os.path.join(top, self.project) if top else ""
-        if not self.user:
-            return ""
-        variable, below, name = self.user
+        below, name = os.path.split(self.project)
         home = environ.get("HOME", "")
-        directory = environ.get(variable, "") or (os.path.join(home, below) if home else "")
-        return os.path.join(directory, name) if os.path.isabs(directory) else ""
+        directory = environ.get(self.variable, "") or (os.path.join(home, below) if home else "")
+        return os.path.join(directory, name) if self.user and os.path.isabs(directory) else ""
 
 
 def _seconds(event: str) -> int:
-    """Far above what a hook takes (its own deadline is at most a second): on a machine under load
-    the agent must not lose the answer.
-    """
+    """The agent's limit, far above the hook's own: under load it must not lose the answer."""
     return 10 if protocol.event_of(event) == "SessionStart" else 5
 
 
@@ -91,50 +83,15 @@ _CODEX = "SessionStart UserPromptSubmit PostToolUse Stop SubagentStart SubagentS
 _GEMINI = "SessionStart BeforeAgent AfterTool AfterAgent PreCompress SessionEnd"
 _CURSOR = "sessionStart beforeSubmitPrompt afterFileEdit stop sessionEnd"
 _COPILOT = "sessionStart userPromptSubmitted postToolUse sessionEnd"
+_TRUST = "Codex asks you to review and trust new hooks before it runs them"
+_CLAUDE_FILE, _CODEX_FILE = ".claude/settings.json", ".codex/hooks.json"
+_COPILOT_FILE = ".github/hooks/git-mem.json"
 _AGENTS = (
-    Agent(
-        "claude",
-        "Claude Code",
-        _handler,
-        protocol.EVENTS,
-        ".claude/settings.json",
-        ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
-    ),
-    Agent(
-        "codex",
-        "Codex CLI",
-        _handler,
-        _CODEX.split(),
-        ".codex/hooks.json",
-        ("CODEX_HOME", ".codex", "hooks.json"),
-        needs="Codex asks you to review and trust new hooks before it runs them",
-    ),
-    Agent(
-        "gemini",
-        "Gemini CLI",
-        _gemini,
-        _GEMINI.split(),
-        ".gemini/settings.json",
-        ("", ".gemini", "settings.json"),
-    ),
-    Agent(
-        "cursor",
-        "Cursor",
-        _cursor,
-        _CURSOR.split(),
-        ".cursor/hooks.json",
-        ("", ".cursor", "hooks.json"),
-        versioned=True,
-    ),
-    Agent(
-        "copilot",
-        "Copilot CLI",
-        _copilot,
-        _COPILOT.split(),
-        ".github/hooks/git-mem.json",
-        None,
-        versioned=True,
-    ),
+    Agent("claude", "Claude Code", _handler, protocol.EVENTS, _CLAUDE_FILE, "CLAUDE_CONFIG_DIR"),
+    Agent("codex", "Codex CLI", _handler, _CODEX.split(), _CODEX_FILE, "CODEX_HOME", needs=_TRUST),
+    Agent("gemini", "Gemini CLI", _gemini, _GEMINI.split(), ".gemini/settings.json"),
+    Agent("cursor", "Cursor", _cursor, _CURSOR.split(), ".cursor/hooks.json", versioned=True),
+    Agent("copilot", "Copilot CLI", _copilot, _COPILOT.split(), _COPILOT_FILE, "", False, True),
 )
 AGENTS = {agent.name: agent for agent in _AGENTS}
 SECTIONS = {"agents-md": "AGENTS.md", "claude-md": "CLAUDE.md"}
@@ -145,9 +102,9 @@ def command(agent: str, event: str, python: str = "", package: str = "") -> str:
     """The command of an entry.
 
     By name it is the same on every machine and in every settings file, and the client runs equal
-    commands once. With `python` and `package` it starts this installation. PYTHONPATH is emptied:
-    Python would run a `sitecustomize.py` of the working tree before any line of ours. Not `exec`,
-    which costs as much: fish would not empty it, and a program that fails would have the last word.
+    commands once; with `python` and `package` it starts this installation. PYTHONPATH is emptied:
+    Python would run a `sitecustomize.py` of the working tree before any line of ours. Not `exec`:
+    fish would not empty it, and a program that fails would have the last word.
     """
     words = f"hook {event} --agent {agent}"
     if python:
@@ -156,11 +113,11 @@ def command(agent: str, event: str, python: str = "", package: str = "") -> str:
     return f"command -v git-mem >/dev/null 2>&1 && PYTHONPATH= git-mem {words}; exit 0"
 
 
+# A command that starts a hook of git mem, of whatever version.
 _OURS = re.compile(r"(?:\bgit[- ]mem\b['\"]?|-m gitmem) hook (\w+)(?: --agent[ =](\w+))?")
 
 
 def ours(text: object) -> bool:
-    """Whether a command starts a hook of git mem, of whatever version."""
     return isinstance(text, str) and bool(_OURS.search(text))
 
 
