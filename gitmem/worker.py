@@ -21,7 +21,7 @@ from contextlib import closing
 from typing import Any
 
 from . import sync
-from .agents import automemory_export, automemory_import, head_facts, receipts
+from .agents import automemory_export, automemory_import, failures, head_facts, receipts
 from .anchors import anchor_state_update, patch_id_marks, reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
@@ -64,7 +64,7 @@ def run(
                 spool.wake(common_dir)  # one after us, with limits of its own
                 return
     except Exception as e:
-        worker_log.append(mem_dir, worker_log.failure("worker", e))
+        worker_log.append(mem_dir, f"worker: {failures.where(e)}")
 
 
 def home(common_dir: str) -> str:
@@ -111,7 +111,7 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
         first = False
         for name, step in _AFTER.items():
             if e := _attempt(step, store):
-                _log(store, worker_log.failure(name, e))
+                _log(store, f"{name}: {failures.where(e)}")
         quiet = time.monotonic() + linger
         while not spool.waiting(mem_dir) and time.monotonic() < quiet:
             time.sleep(0.05)
@@ -157,7 +157,7 @@ def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
         alone = len(events) > 1 and kind not in _TOGETHER and time.monotonic() < end
         if e := _attempt(HANDLERS[kind], store, [event]) if alone else reason:
             failed.append(event)
-            reasons[worker_log.failure(kind, e)] = None
+            reasons[f"{kind}: {failures.where(e)}"] = None
     for text in reasons:
         _log(store, text)
     return failed

@@ -4,9 +4,8 @@ The agent is never told, so the user has to be: nothing else would show that a h
 for a week. A line holds the time, the event and the reason (words of ours, a class of error or a
 place in our code), no text of a prompt, a memory or a command.
 
-Promise: the file is bounded, the count is not. A full file is renamed, which only one of several
-processes can do, and its number of lines goes into the new one as `+n`. Writing never raises; where
-nothing can be written nothing is counted.
+Promise: the file is bounded, the count is not: a full file begins anew with its number of lines, as
+`+n`, and its last one. Writing never raises; where nothing can be written nothing is counted.
 
 Imports only `os` and `time`: every prompt waits for it.
 """
@@ -17,6 +16,7 @@ import os
 import time
 
 from ..git import memfile
+from ..hooks import spool
 
 LOG = "hooks.log"
 MOST = 32 * 1024  # bytes
@@ -28,22 +28,28 @@ def note(mem_dir: str, event: str, reason: str) -> bool:
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     words = f"{event[:40] or '?'} {reason[:_LONGEST]}"
     printable = "".join([c if c.isascii() and c.isprintable() else "?" for c in words])
-    return _append(mem_dir, f"{when} {printable}\n".encode())
+    path = os.path.join(mem_dir, LOG)
+    try:
+        if spool.put(path, f"{when} {printable}\n".encode()).st_size > MOST:
+            total, last = count(mem_dir)
+            memfile.write(path, f"+{total - 1}\n{last}\n".encode())
+    except OSError:
+        return False
+    return True
 
 
 def count(mem_dir: str) -> tuple[int, str]:
     """(failures since the file was made, the last of them); 0 and "" for none."""
-    total, last = 0, ""
     try:
-        names = os.listdir(mem_dir)
+        content = memfile.read(os.path.join(mem_dir, LOG), 4 * MOST).decode("ascii", "replace")
     except OSError:
         return 0, ""
-    names = sorted(name for name in names if name == LOG or name.startswith(LOG + "."))
-    # The log, and files renamed by a process that died before it counted their lines.
-    for name in names:
-        lines = _lines(os.path.join(mem_dir, name))
-        total += _sum(lines)
-        last = next((line for line in reversed(lines) if not line.startswith("+")), last)
+    total, last = 0, ""
+    for line in filter(None, content.split("\n")):
+        if line[0] == "+" and line[1:].isdigit():
+            total += int(line[1:])
+        else:
+            total, last = total + 1, line
     return total, last
 
 
@@ -56,41 +62,3 @@ def where(error: BaseException) -> str:
         return type(error).__name__
     file = os.path.basename(trace.tb_frame.f_code.co_filename)
     return f"{type(error).__name__} in {file}:{trace.tb_lineno}"
-
-
-def _append(mem_dir: str, line: bytes) -> bool:
-    path = os.path.join(mem_dir, LOG)
-    try:
-        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            os.write(fd, line)
-            size = os.fstat(fd).st_size
-        finally:
-            os.close(fd)
-        if size > MOST:
-            _turn(mem_dir, path)
-    except OSError:
-        return False
-    return True
-
-
-def _turn(mem_dir: str, path: str) -> None:
-    """Begins a new file that knows how many lines the old one had."""
-    old = f"{path}.{os.getpid()}"
-    os.rename(path, old)  # of two processes one finds nothing to rename
-    total = _sum(_lines(old))
-    if _append(mem_dir, b"+%d\n" % total):
-        os.unlink(old)
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        content = memfile.read(path, 4 * MOST).decode("ascii", "replace")
-        return [line for line in content.split("\n") if line]
-    except OSError:
-        return []
-
-
-def _sum(lines: list[str]) -> int:
-    """A line is one failure, `+n` is n."""
-    return sum(int(line[1:]) if line[:1] == "+" and line[1:].isdigit() else 1 for line in lines)

@@ -2,9 +2,9 @@
 how many proposals about stored memories wait.
 
 Owns `mem/captured`: a line, kind and id, for each memory stored, suggestion and proposal made since
-it was last told of. The worker appends; the hook of a session's start reads, and takes the lines
-away once its answer is written. So a hook that was killed tells again. Where the directory was
-deleted, `fill` makes the file anew from the notes, of the last day.
+it was last told of. The worker appends; a session's start reads, and takes the lines away once its
+answer is written, so a hook that was killed tells again. Where the directory was deleted, `fill`
+makes the file anew from the notes of the last day.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import time
 
 from ..git import memfile
+from . import spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,13 +107,7 @@ def _words(stored: list[str], suggested: int, proposed: int) -> str:
 
 
 def _append(path: str, text: str) -> None:
-    data = text.encode()
     try:
-        fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            if os.fstat(fd).st_size + len(data) <= _MOST:
-                os.write(fd, data)
-        finally:
-            os.close(fd)
+        spool.put(path, text.encode(), _MOST)
     except OSError:
         pass

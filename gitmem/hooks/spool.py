@@ -4,9 +4,9 @@ Promise: a line is in the file before `append` returns, by one write. `drain` re
 before it reads it, so whoever appends meanwhile begins a new one; after a crash it may hand a line
 out twice, so what is made of an event must bear a repeat. What a killed drain left is handed out
 line by line: only a line that was at work alone when a drain was killed is dropped, and that is
-told. Lines whose work failed wait in a file of their own, up to `TRIES` times; where that file
-cannot be written, all stays where it is. The files have mode 0600 and hold at most 5 MB and 24
-hours: what is older goes first. Hooks in `sh` (hooks/event.sh) append and wake by the same rules.
+told. Lines whose work failed wait in a file of their own, up to `TRIES` times. The files have mode
+0600 and hold at most 5 MB and 24 hours: what is older goes first. Hooks in `sh` (hooks/event.sh)
+append and wake by the same rules.
 
 Imports only `os`, `errno` and what Python has loaded anyway: every prompt waits for it.
 """
@@ -56,18 +56,24 @@ def append(mem_dir: str, line: bytes) -> None:
         raise ValueError("an event is one line of at most a megabyte")
     path = os.path.join(mem_dir, _NOW)
     while True:
-        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            # The first newline ends what a full disk may have torn.
-            _whole(os.write(fd, b"\n" + line + b"\n"), len(line) + 2)
-            mine = os.fstat(fd)
-        finally:
-            os.close(fd)
+        mine = put(path, b"\n" + line + b"\n")  # the first ends what a full disk may have torn
         now = _stat(path)
         if now and now.st_ino == mine.st_ino:
             _bound(mem_dir, mine.st_size)
             return
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
+
+
+def put(path: str, data: bytes, most: int = 0) -> os.stat_result:
+    """Adds to a file by one write. Raises OSError, also where it would have over `most` bytes."""
+    fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        if most and os.fstat(fd).st_size + len(data) > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        _whole(os.write(fd, data), len(data))
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def drain(
@@ -79,20 +85,19 @@ def drain(
 ) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
-    Files are gone when `handle` has returned; the lines that it returns failed and are kept
-    for a later drain. Lines of a drain that was killed are handed out once more, each alone;
-    one that was at work then, as a drain was killed again, is dropped, and `dropped` is told.
-    Where too many wait already, failed lines go, and `full` is told how many, once.
-    Raises OSError where failed lines cannot be kept: everything waits for the next drain then.
-    `later`: also those that failed before.
+    The lines that `handle` returns failed, and are kept for a later drain (`later`: this is one);
+    where too many wait already they go, and `full` is told how many. `dropped` is told of lines
+    that were at work alone as a drain was killed. Raises OSError where failed lines cannot be
+    kept: everything waits for the next drain then.
     """
     expire(mem_dir)
     taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
-    count = 0
-    lost: list[int] = []
+    later_file = os.path.join(mem_dir, _LATER)
+    count = lost = 0
 
     def keep(failed: list[bytes] | None) -> None:
-        lost.append(_keep(os.path.join(mem_dir, _LATER), failed or []))
+        nonlocal lost
+        lost += _keep(later_file, failed or [])
 
     try:
         if os.path.lexists(again):
@@ -103,8 +108,8 @@ def drain(
             if _move(os.path.join(mem_dir, name), taken):
                 count += _read(taken, handle, keep)
     finally:
-        if any(lost):
-            full(sum(lost))
+        if lost:
+            full(lost)
     _unlink(os.path.join(mem_dir, _SINCE))
     return count
 
@@ -144,8 +149,7 @@ def ask(common_dir: str, line: bytes = BEHIND) -> bool:
 
 def wake(common_dir: str) -> bool:
     """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`.
-
-    Of several that find none, one starts it: an interpreter each would be worse than the work.
+    Of several that find none, one starts it.
     """
     mem_dir = memfile.directory(common_dir)
     if not asleep(mem_dir) or not hasattr(os, "posix_spawn"):
@@ -157,23 +161,21 @@ def wake(common_dir: str) -> bool:
     try:
         if fcntl:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return asleep(mem_dir) and _start(common_dir, mem_dir)
+        if not asleep(mem_dir):
+            return False
+        # Isolated: what PYTHONPATH or the working tree holds is not imported.
+        argv = [sys.executable, "-EP", "-m", "gitmem", "worker", common_dir]
+        closed = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ]
+        claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
+        return True
     except OSError:
         return False  # another is starting it at this moment
     finally:
         os.close(fd)
-
-
-def _start(common_dir: str, mem_dir: str) -> bool:
-    # Isolated: what PYTHONPATH or the working tree holds is not imported.
-    argv = [sys.executable, "-EP", "-m", "gitmem", "worker", common_dir]
-    closed = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
-        (os.POSIX_SPAWN_DUP2, 0, 1),
-        (os.POSIX_SPAWN_DUP2, 0, 2),
-    ]
-    claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
-    return True
 
 
 def rescue(common_dir: str) -> None:
@@ -191,8 +193,8 @@ def rescue(common_dir: str) -> None:
 def asleep(mem_dir: str) -> bool:
     """Whether no worker is on its way or at work.
 
-    A worker takes its number away before it looks at the spool for the last time:
-    whoever appends first and finds a living number then is served by that worker.
+    A worker takes its number away before it looks at the spool for the last time: whoever appended
+    before finding a living number is served.
     """
     path = os.path.join(mem_dir, _PID)
     try:
@@ -254,10 +256,8 @@ def _alone(
     keep: Callable[[list[bytes] | None], None],
     dropped: Callable[[int], object],
 ) -> int:
-    """Hands out the lines of a file one by one, and removes it.
-
-    How far it came stands in the file itself, in bytes that are there already: a full disk has no
-    others.
+    """Hands out the lines of a file one by one, and removes it. How far it came stands in the file
+    itself, in bytes that are there already: a full disk has no others.
     """
     with open(memfile.opened(path, os.O_RDWR), "r+b", buffering=0) as f:
         facts = os.fstat(f.fileno())
