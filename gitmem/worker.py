@@ -26,7 +26,7 @@ from .anchors import anchor_state_update, patch_id_marks, reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
 from .git import config_read, memfile
-from .hooks import announce, githooks, spool, worker_log
+from .hooks import githooks, spool, worker_log
 from .memory import proposals
 from .store import Store, open_store
 
@@ -95,11 +95,8 @@ def _work(common_dir: str, environ: Mapping[str, str], end: float, linger: float
 def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
 
-    def killed(count: int) -> None:
-        _log(store, f"{count} events given up: a worker was killed twice at each")
-
-    def crowded(count: int) -> None:
-        _log(store, f"{count} events given up: too many that failed wait for another try")
+    def log(text: str) -> None:
+        _log(store, text)
 
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
@@ -107,7 +104,7 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
             store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
             if not store.settings.flag("enabled"):
                 return
-        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, log)
         first = False
         for name, step in _AFTER.items():
             if e := _attempt(step, store):
@@ -271,12 +268,6 @@ def _learn_facts(store: Store) -> None:
         head_facts.learn(store)
 
 
-def _announce(store: Store) -> None:
-    """What was captured can be told, also after this directory was deleted."""
-    if store.settings["capture"] != "false":
-        announce.fill(store)
-
-
 def _encode(store: Store) -> None:
     """Makes a portion of the encoder's vectors; the next workers make the rest."""
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
@@ -319,7 +310,6 @@ _AFTER: dict[str, Callable[[Store], object]] = {
     "hooks": githooks.tend,
     # Files that an agent reads instead of asking.
     "export": automemory_export.tend,
-    "announce": _announce,
     "encode": _encode,
     "check": _check,
 }

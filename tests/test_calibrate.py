@@ -494,25 +494,6 @@ def test_a_hook_that_was_killed_before_it_spoke_loses_no_announcement(tmp_path: 
     assert "bbbbbbbb" in announce.message(str(tmp_path))
 
 
-def test_what_is_to_be_announced_is_found_again_in_the_notes(place: Place) -> None:
-    id = place.lab.json(
-        place.repo, "remember", "Captured sentence", "--private", "--tag", "captured"
-    )["id"]
-    place.lab.mem(place.repo, "remember", "said by hand", "--private")
-    shutil.rmtree(place.mem)
-    store = open_store(place.lab.env, str(place.repo))
-    for _ in range(2):
-        announce.fill(store)
-        announce.fill(store)
-        assert announce.message(str(place.mem)).startswith(
-            f"git mem: 1 memory was captured ({id[:8]})"
-        )
-    announce.told(str(place.mem))
-    announce.fill(store)
-    assert announce.message(str(place.mem)) == ""
-    store.close()
-
-
 def test_a_foreign_line_in_the_file_says_nothing(tmp_path: Any) -> None:
     (tmp_path / announce.FILE).write_bytes(
         b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n"

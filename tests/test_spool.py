@@ -111,10 +111,10 @@ def test_a_drain_that_was_killed_hands_its_lines_out_once_more_and_then_drops_th
             spool.drain(str(tmp_path), lambda lines: 1 // 0)
         assert left in texts(tmp_path) and spool.waiting(str(tmp_path))
     spool.append(str(tmp_path), b"next")
-    dropped: list[int] = []
+    dropped: list[str] = []
     found: list[bytes] = []
-    spool.drain(str(tmp_path), found.extend, dropped=dropped.append)
-    assert found == [b"next"] and dropped == [1]
+    spool.drain(str(tmp_path), found.extend, log=dropped.append)
+    assert found == [b"next"] and "1 events given up: a worker was killed" in dropped[0]
     assert texts(tmp_path) == ""
 
 
@@ -160,10 +160,12 @@ def test_two_kills_at_any_moment_drop_one_line_at_most(tmp_path: pathlib.Path) -
             < 0
         )
         assert (tmp_path / name).exists()
-    dropped: list[int] = []
+    dropped: list[str] = []
     found: list[bytes] = []
-    spool.drain(str(tmp_path), found.extend, dropped=dropped.append)
-    assert found == [b"1", b"2", b"3", b"4"] and dropped == [1]
+    spool.drain(str(tmp_path), found.extend, log=dropped.append)
+    assert (
+        found == [b"1", b"2", b"3", b"4"] and "1 events given up: a worker was killed" in dropped[0]
+    )
 
 
 def test_whoever_interrupts_a_drain_loses_nothing(tmp_path: pathlib.Path) -> None:
@@ -259,14 +261,15 @@ def test_what_finds_no_place_among_what_failed_is_told_once(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "MOST", 60)
-    told: list[int] = []
+    told: list[str] = []
     for n in range(6):
         spool.append(str(tmp_path), b'{"event":"x%d"}' % n)
-        spool.drain(str(tmp_path), lambda lines: lines, later=False, full=told.append)
+        spool.drain(str(tmp_path), lambda lines: lines, later=False, log=told.append)
     kept = (tmp_path / "spool.later").read_bytes().split()
-    assert len(kept) + sum(told) == 6 and told == [1] * (6 - len(kept)) and 1 <= len(kept) < 6
+    assert 1 <= len(kept) < 6 and len(told) == 6 - len(kept)
+    assert all(text.startswith("1 events given up: too many") for text in told)
     told.clear()
     for n in range(3):
         spool.append(str(tmp_path), b'{"event":"y%d"}' % n)
-    spool.drain(str(tmp_path), lambda lines: lines, later=False, full=told.append)
-    assert len(told) == 1
+    spool.drain(str(tmp_path), lambda lines: lines, later=False, log=told.append)
+    assert len(told) == 1 and told[0].startswith("3 events given up")

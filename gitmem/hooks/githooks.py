@@ -9,12 +9,11 @@ Two ways:
 
 * *Lines*, where git looks in `<common>/hooks` and every hook there is a shell script: three marked
   lines at the begin of each hook.
-* *Forwarding*, everywhere else (`core.hooksPath` of husky or of all repositories, a tracked
-  directory, hooks in Python, links): an `include.path` entry sends git to
-  `<common>/git-mem-hooks`, where a script hands every hook on. git ignores an include that does
-  not exist, so without our directory it looks where it did before.
+* *Forwarding*, everywhere else (`core.hooksPath` of husky or of all repositories, hooks in Python,
+  links): an `include.path` entry sends git to `<common>/git-mem-hooks`, where a script hands every
+  hook on. git ignores an include that does not exist: without our directory it looks as before.
 
-The scripts are in hooks/ of the repository; docs/decisions/0015-git-hooks.md has the reasons.
+The scripts are in hooks/ of the repository; decision 15 has the reasons.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ..core.errors import MemError
 from ..git import config, config_journal, memfile
@@ -53,16 +53,16 @@ _MADE = "made"  # says that the directory hooks/ is ours
 _AGAIN = "run `git mem install git`"
 
 
+@dataclass
 class Survey:
     """`on`: our hooks that git runs; `placed`: our hooks that exist somewhere; `problems`: (text,
     hint) of everything that keeps them from working.
     """
 
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self.on: list[str] = []
-        self.placed: list[str] = []
-        self.problems: list[tuple[str, str]] = []
+    directory: str
+    on: list[str] = field(default_factory=list)
+    placed: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
 
     def problem(self, text: str, hint: str = _AGAIN) -> None:
         self.problems.append((text, hint))
@@ -161,10 +161,8 @@ def survey(store: Store) -> Survey:
             found.problem(f"hook {name} is installed twice")
     missing = [name for name in EVENTS if name not in found.on]
     if found.placed and missing:
-        found.problem(
-            f"git does not run our hooks {', '.join(missing)}: another tool replaced them, or git"
-            f" looks in '{former}'"
-        )
+        why = f"another tool replaced them, or git looks in '{former}'"
+        found.problem(f"git does not run our hooks {', '.join(missing)}: {why}")
     if found.placed:
         _check_script(store, ours, found)
     late = [n for n in _to_forward(repo, former) if not os.path.exists(os.path.join(ours, n))]
@@ -181,25 +179,16 @@ def _check_script(store: Store, ours: str, found: Survey) -> None:
     if not text:
         found.problem("hooks are installed, but their script is gone")
     elif not there and shutil.which("git-mem"):
-        found.problem(
-            f"the git mem that installed the hooks is gone from '{package}'; they start the one on"
-            " PATH"
-        )
+        gone = f"the git mem that installed the hooks is gone from '{package}'"
+        found.problem(f"{gone}; they start the one on PATH")
     elif not there:
         found.problem(f"hooks do nothing: git mem is neither in '{package}' nor on PATH")
     elif os.path.realpath(package) != os.path.realpath(_package()):
-        found.problem(
-            f"double installation: the hooks start the git mem in '{package}', this one is in"
-            f" '{_package()}'",
-            _AGAIN + " with the one that is to stay",
-        )
+        two = f"the hooks start the git mem in '{package}', this one is in '{_package()}'"
+        found.problem(f"double installation: {two}", f"{_AGAIN} with the one that is to stay")
     elif text != _script(store, "event.sh"):
-        found.problem(
-            "the hooks were written by another version of git mem, or for another mem.ref"
-        )
-
-
-# Forwarding
+        other = "another version of git mem, or for another mem.ref"
+        found.problem(f"the hooks were written by {other}")
 
 
 def _lines_fit(repo: Repo, former: str, names: list[str]) -> bool:
@@ -266,9 +255,6 @@ def _events_of(ours: str) -> list[str]:
     """The events for which forwarders tell us."""
     found = re.search(rb"(?m)^events='(.*)'$", config_journal.read(os.path.join(ours, EVENTS[0])))
     return found[1].decode().split() if found else []
-
-
-# Scripts
 
 
 def _package() -> str:

@@ -49,9 +49,10 @@ def fit(path: str) -> bool:
 def add(hooks: str, name: str) -> bool:
     """Puts our lines after the first line of a hook; False where they are there, once."""
     found = holders(hooks, name)
-    placed = [config_journal.read(path) for path in found]
-    if len(found) == 1 and any(_lines(name, alone) in placed[0] for alone in (True, False)):
-        return False
+    if len(found) == 1:
+        placed = config_journal.read(found[0])
+        if any(_lines(name, alone) in placed for alone in (True, False)):
+            return False
     for path in found:
         _without(path)
     path = os.path.join(hooks, name)

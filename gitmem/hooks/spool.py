@@ -80,36 +80,33 @@ def drain(
     mem_dir: str,
     handle: Handle,
     later: bool = True,
-    dropped: Callable[[int], object] = lambda count: None,
-    full: Callable[[int], object] = lambda count: None,
+    log: Callable[[str], object] = lambda text: None,
 ) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
-    The lines that `handle` returns failed, and are kept for a later drain (`later`: this is one);
-    where too many wait already they go, and `full` is told how many. `dropped` is told of lines
-    that were at work alone as a drain was killed. Raises OSError where failed lines cannot be
-    kept: everything waits for the next drain then.
+    The lines that `handle` returns failed, and are kept for a later drain (`later`: this is one),
+    as far as there is room. `log` is told of lines that are given up. Raises OSError where failed
+    lines cannot be kept: everything waits for the next drain then.
     """
     expire(mem_dir)
-    taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
-    later_file = os.path.join(mem_dir, _LATER)
+    taken, again, kept = (os.path.join(mem_dir, name) for name in (_TAKEN, _AGAIN, _LATER))
     count = lost = 0
 
     def keep(failed: list[bytes] | None) -> None:
         nonlocal lost
-        lost += _keep(later_file, failed or [])
+        lost += _keep(kept, failed or [])
 
     try:
         if os.path.lexists(again):
-            count += _alone(again, handle, keep, dropped)
+            count += _alone(again, handle, keep, log)
         if _move(taken, again):
-            count += _alone(again, handle, keep, dropped)
+            count += _alone(again, handle, keep, log)
         for name in (*((_LATER,) if later else ()), _OLD, _NOW):
             if _move(os.path.join(mem_dir, name), taken):
                 count += _read(taken, handle, keep)
     finally:
         if lost:
-            full(lost)
+            log(f"{lost} events given up: too many that failed wait for another try")
     _unlink(os.path.join(mem_dir, _SINCE))
     return count
 
@@ -230,7 +227,7 @@ def refuse(common_dir: str) -> None:
 
 
 def _read(path: str, handle: Handle, keep: Callable[[list[bytes] | None], None]) -> int:
-    """Hands out the lines of a renamed file, also those that still come, and removes it."""
+    """Hands out the lines of a renamed file, also those that still come; removes it."""
     renamed = time.monotonic()
     count = 0
     rest = b""
@@ -254,7 +251,7 @@ def _alone(
     path: str,
     handle: Handle,
     keep: Callable[[list[bytes] | None], None],
-    dropped: Callable[[int], object],
+    log: Callable[[str], object],
 ) -> int:
     """Hands out the lines of a file one by one, and removes it. How far it came stands in the file
     itself, in bytes that are there already: a full disk has no others.
@@ -271,7 +268,7 @@ def _alone(
         lines: list[bytes] = (f.read() or b"").split(b"\n")
         killers = sum(line.startswith(_AT_WORK) for line in lines)
         if killers:
-            dropped(killers)
+            log(f"{killers} events given up: a worker was killed twice at each")
         at = 0
         for line in lines:
             if line and not line.startswith(_AT_WORK):
