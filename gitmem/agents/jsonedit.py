@@ -1,10 +1,9 @@
 """Edits of a JSON file that somebody else wrote: only our own characters come and go.
 
-Promise: comments, order, indentation, line ends and everything else of the text
-stay. An edit is made of insertions, whose places are kept, so cutting them out
-gives back the text; `remove` is the inverse of `append` also where others have
-changed the text since. Reads what the agents read: JSON, and beside it comments
-and a comma after the last item. Text that is no JSON is refused, never mended.
+Promise: comments, order, indentation, line ends and everything else of the text stay. An edit is
+made of insertions, whose places are kept, so cutting them out gives back the text; `remove` is the
+inverse of `append` also where others have changed the text since. Reads what the agents read: JSON,
+and beside it comments and a comma after the last item. Text that is no JSON is refused.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 _WORD = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
+_SPACE = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _DEEPEST = 200
 _COMMENT = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)[ \t]*(?=\r?\n|$)")
 
 
 class Broken(ValueError):
-    """The text is no JSON; `line` is where that shows."""
+    """The text is no JSON, and in which line that shows."""
 
-    def __init__(self, reason: str, line: int) -> None:
+    def __init__(self, reason: str, text: str, at: int) -> None:
+        line = text.count("\n", 0, min(at, len(text))) + 1
         super().__init__(f"{reason} in line {line}")
-        self.line = line
 
 
 @dataclass
@@ -56,7 +56,7 @@ def parse(text: str) -> Node | None:
     root = _value(text, at, 0)
     end = _skip(text, root.end)
     if end < len(text):
-        raise _broken("something follows the value", text, end)
+        raise Broken("something follows the value", text, end)
     return root
 
 
@@ -118,7 +118,7 @@ class Doc:
         elif node.kind == "[":
             self._insert(node, None, what)
         else:
-            raise _broken(f"'{'.'.join(path)}' is no array", self.text, node.start)
+            raise Broken(f"'{'.'.join(path)}' is no array", self.text, node.start)
 
     def put(self, path: tuple[str, ...], what: Any) -> None:
         """Sets a key that is not there; what is there stays."""
@@ -146,8 +146,6 @@ class Doc:
             text = text[: holder.start + 1] + text[end:]
         self.text, self.spans, self.root = text, [], parse(text)
 
-    # --- how it is written ------------------------------------------------
-
     def _walk(self, path: tuple[str, ...]) -> tuple[Node, list[str]]:
         """(the last node of a path that is there, the keys that lack)."""
         if self.root is None:
@@ -157,7 +155,7 @@ class Doc:
         for i, key in enumerate(path):
             if node.kind != "{":
                 what = f"'{'.'.join(path[:i])}' is" if i else "the file holds"
-                raise _broken(f"{what} no object", self.text, node.start)
+                raise Broken(f"{what} no object", self.text, node.start)
             below = node.get(key)
             if below is None:
                 return node, list(path[i:])
@@ -239,41 +237,31 @@ class Doc:
 
 def _indent(text: str, at: int) -> str:
     """The white space at the begin of the line of a place."""
-    start = text.rfind("\n", 0, at) + 1
-    found = re.match(r"[ \t]*", text[start:at])
-    return found[0] if found else ""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _skip(text: str, at: int) -> int:
     """The next place that is neither white space nor comment."""
-    while at < len(text):
-        if text[at] in " \t\r\n":
-            at += 1
-        elif text.startswith("//", at):
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-        elif text.startswith("/*", at):
-            end = text.find("*/", at + 2)
-            if end < 0:
-                raise _broken("a comment has no end", text, at)
-            at = end + 2
-        else:
-            break
-    return at
+    found = _SPACE.match(text, at)
+    end = found.end() if found else at
+    if text.startswith("/*", end):
+        raise Broken("a comment has no end", text, end)
+    return end
 
 
 def _value(text: str, at: int, depth: int) -> Node:
     if at >= len(text):
-        raise _broken("the text ends early", text, at)
+        raise Broken("the text ends early", text, at)
     if depth > _DEEPEST:
-        raise _broken("too many levels", text, at)
+        raise Broken("too many levels", text, at)
     if text[at] in "{[":
         return _container(text, at, depth)
     if text[at] == '"':
         return Node("", at, _string(text, at)[1])
     word = _WORD.match(text, at)
     if not word:
-        raise _broken("no value stands there", text, at)
+        raise Broken("no value stands there", text, at)
     return Node("", at, word.end())
 
 
@@ -287,7 +275,7 @@ def _container(text: str, at: int, depth: int) -> Node:
             key, at = _string(text, at)
             at = _skip(text, at)
             if text[at : at + 1] != ":":
-                raise _broken("a colon is missing", text, at)
+                raise Broken("a colon is missing", text, at)
             at = _skip(text, at + 1)
         below = _value(text, at, depth + 1)
         node.items.append(Item(key, start, below))
@@ -295,20 +283,16 @@ def _container(text: str, at: int, depth: int) -> Node:
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
         elif text[at : at + 1] != closing:
-            raise _broken("a comma or a bracket is missing", text, at)
+            raise Broken("a comma or a bracket is missing", text, at)
     node.end = at + 1
     return node
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != '"':
-        raise _broken("a quoted name is missing", text, at)
+        raise Broken("a quoted name is missing", text, at)
     try:
         found, end = scanstring(text, at + 1, False)
     except ValueError as e:
-        raise _broken("a string has no end", text, at) from e
+        raise Broken("a string has no end", text, at) from e
     return str(found), int(end)
-
-
-def _broken(reason: str, text: str, at: int) -> Broken:
-    return Broken(reason, text.count("\n", 0, min(at, len(text))) + 1)
