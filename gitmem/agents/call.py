@@ -3,9 +3,7 @@
 Promise: stdout gets one whole answer or nothing. At the deadline a thread of its own lets a write
 that has begun end, forbids later ones, counts the failure, wakes the worker and ends the process
 with status 0, wherever the main thread hangs. A memory counts as shown to a session only after it
-was written.
-
-Standard library only, no import that costs: every prompt waits for this module.
+was written. Standard library only, no import that costs: every prompt waits for this module.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ _GRACE = 2.0  # seconds in which a write that has begun must end
 
 
 class Deadline:
-    """When a call must be over: `until`. From `half` on, when half of our time is gone, whatever
-    can be left out is left out. Both as time.monotonic() gives them.
+    """When a call must be over (`until`); from `half` on, whatever can be left out is left out.
+    Both as time.monotonic() gives them.
     """
 
     def __init__(self, environ: Mapping[str, str], begun: float) -> None:
@@ -53,9 +51,8 @@ class Deadline:
 
     def start(self, event: str, begun: float) -> None:
         """The input was read; our own time runs since `begun`."""
-        limit = self.limit(event)
-        self.until = begun + limit
-        self.half = self.until - limit / 2
+        self.until = begun + self.limit(event)
+        self.half = (begun + self.until) / 2
         if self._waiting.locked():
             self._waiting.release()
 
@@ -78,7 +75,7 @@ class Deadline:
 
 class Call:
     """`message` goes to the user with the answer, and is "" once it went. `here` and `notes` exist
-    from `enter` on: every handler of an event has them.
+    from `enter` on. Making a call starts its watchdog.
     """
 
     here: Here
@@ -100,9 +97,6 @@ class Call:
         # The writer takes it so that it is not ended while it writes, the watchdog so that nothing
         # is written after the deadline.
         self._lock = _thread.allocate_lock()
-
-    def watch(self) -> None:
-        """Starts the watchdog."""
         self.deadline.watch(self._expired)
 
     def enter(self, here: Here) -> None:
@@ -145,9 +139,7 @@ class Call:
             failures.note(mem_dir, self.event, reason)
 
     def ask(self, line: bytes = spool.BEHIND) -> None:
-        """Leaves an event for the worker, by default to bring the cache up to date, and starts the
-        worker unless it runs.
-        """
+        """Leaves an event for the worker, and starts it unless it runs."""
         if not spool.ask(self.here.common_dir, line):
             self.failed("cannot ask the worker")
 
@@ -171,9 +163,7 @@ def _write(fd: int, data: bytes) -> None:
 
 
 def _mem_dir_above(cwd: str) -> str:
-    """The nearest `.git/mem` above a directory, "" for none: the best guess while the repository is
-    not known.
-    """
+    """The nearest `.git/mem` above a directory, "" for none: a guess, the repository is unknown."""
     while cwd and cwd != os.path.dirname(cwd):
         mem_dir = memfile.directory(os.path.join(cwd, ".git"))
         if os.path.isdir(mem_dir):

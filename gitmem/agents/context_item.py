@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     Ages = Mapping[int, Mapping[int, path_state_store.PathState]]
 
-# UTF-8 bytes of a token: 3.1 to 3.6 in blocks of real projects, by the one tokenizer that Anthropic
-# published
-BYTES = 3.2
+BYTES = 3.2  # of UTF-8 a token: 3.1 to 3.6 in real blocks, by Anthropic's published tokenizer
 SHORT, LONG = 160, 1_200  # characters of a text where space is scarce, and where it is left
 ID = 8  # hex digits of an id; any unique prefix finds a memory
 NAME = 60  # characters of a branch, type or project
@@ -99,7 +97,9 @@ class Item:
         unknown = self.state == anchor_state_store.UNKNOWN and self.reason not in skipped
         abandoned = unmerged and self.reason == anchor_state_store.ABANDONED
         more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
+        typed = self.section in (BLOCKERS, DECISIONS)  # the section says so
         remarks = {
+            "type": "" if typed else shortened(self.type, NAME),
             "date": self.at[:10],
             "state": self.state if unmerged or unknown else "",
             "branch": shortened(self.branch, NAME) if unmerged else "",
@@ -134,21 +134,14 @@ class Item:
 
     def element(self, quoted: str) -> str:
         """The element of this memory around a text that was quoted before."""
-        typed = [] if self._typed else [("type", shortened(self.type, NAME))]
-        names = [("id", self.id[:ID]), *typed, *self.remarks()]
+        names = [("id", self.id[:ID]), *self.remarks()]
         attributes = "".join([f' {name}="{attribute(value)}"' for name, value in names])
         return f"<memory{attributes}>{quoted}</memory>\n"
 
-    @property
-    def _typed(self) -> bool:
-        """Whether its section says its type."""
-        return self.section in (BLOCKERS, DECISIONS)
-
     def md(self) -> str:
-        plain = ("date", "scope")
+        plain = ("type", "date", "scope")
         remarks = [v if name in plain else f"{name} {v}" for name, v in self.remarks()]
-        kind = [] if self._typed else [shortened(self.type, NAME)]
-        about = bare(", ".join([*kind, *remarks]))
+        about = bare(", ".join(remarks))
         return f"- [{bare(self.id[:ID])}] ({about}) {bare(self.shown())}\n"
 
     def json(self) -> dict[str, Any]:

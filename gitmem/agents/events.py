@@ -2,11 +2,11 @@
 
 Promises. Context goes only where an agent takes it (`protocol.injects`), and no memory is shown
 twice in a session. Files a tool changed and tools that failed are noted by path and name, unless
-one of these names looks like a secret (`core/redact`): then the call is not noted. No text of a
-prompt, a command, an answer or a memory is kept, unless `mem.capture` is `all`: then prompts,
-answers and descriptions of tool calls wait in the spool for the worker (`capture/sources`). Stop
-prints nothing, since any output would start another turn; the memories shown in the session whose
-ids its answer names are noted. SessionEnd leaves everything to the worker.
+one of these names looks like a secret (`core/redact`). No text of a prompt, a command, an answer or
+a memory is kept, unless `mem.capture` is `all`: then prompts, answers and descriptions of tool
+calls wait in the spool for the worker (`capture/sources`). Stop prints nothing, since any output
+would start another turn; the memories shown in the session whose ids its answer names are noted.
+SessionEnd leaves everything to the worker.
 """
 
 from __future__ import annotations
@@ -88,10 +88,6 @@ def take_notes(here: Here, environ: Mapping[str, str], until: float) -> bytes | 
     env = {name: environ[name] for name in names if environ.get(name)}
     facts = {"event": "auto-memory", "git_dir": here.git_dir, "top": here.top, "env": env}
     return fastjson.encoder(ensure_ascii=True)(facts).encode()
-
-
-def _subagent_start(call: Call) -> None:
-    _inject(call, "subagent")
 
 
 def _inject(call: Call, purpose: str) -> None:
@@ -182,10 +178,9 @@ def _post_tool_use(call: Call) -> None:
 
 
 def _names(call: Call, paths: list[str]) -> list[str]:
-    """Names of this call's tool and files: as noted, and as given where the note changes them.
-
-    A name is normalised and cut before it is noted, which can hide a secret from its rule. An
-    absolute path counts from the top of the tree: the directory above is not noted.
+    """Names of this call's tool and files: as noted, and as given where the note changes them, for
+    that can hide a secret from its rule. Of an absolute path the directory above the tree is left
+    out.
     """
     tool = protocol.text(call.payload, "tool_name", "toolName")
     given = [file for file in protocol.files(call.payload) if not file.endswith(tuple(paths))]
@@ -198,19 +193,16 @@ _MARKS = ("hf_", "rzp_", "hooks.")  # of tokens that may be lower case, or in sh
 
 def _secret(names: list[str]) -> bool:
     """Whether a name looks like a secret. Ordinary names are told without loading `redact`."""
-    doubtful = [name for name in names if _doubtful(name)]
-    if not doubtful:
-        return False
-    from ..core import redact
+    if doubtful := [name for name in names if _doubtful(name)]:
+        from ..core import redact
 
-    return redact.holds(*doubtful)
+        return redact.holds(*doubtful)
+    return False
 
 
 def _doubtful(name: str) -> bool:
-    """Whether `redact` has to say.
-
-    So for a run of letters, digits, `-` and `_` that is long and mixed as a token is, and for
-    any character beside these, `/` and `.`: a space, `=`, `:`, `@`.
+    """Whether `redact` has to say: of a run of letters, digits, `-` and `_` that is long and mixed
+    as a token is, and of any character beside these, `/` and `.`.
     """
     for run in name.replace("/", ".").split("."):
         if not all(c.isascii() and (c.isalnum() or c in "-_") for c in run):
@@ -285,18 +277,13 @@ def _note_cited(call: Call) -> None:
             call.notes.add("cited", cited)
 
 
-# --- capture ----------------------------------------------------------------
-
-
 def _captures(call: Call) -> bool:
     """Whether texts of this session may wait on the disk for the worker."""
     return call.here.settings["capture"] == "all"
 
 
 def _spool_said(call: Call, role: str, text: str) -> None:
-    """Leaves a prompt or an answer to the worker, which is not started: a prompt shares its
-    processor with nobody.
-    """
+    """Leaves a prompt or an answer to the worker, and does not start it: a prompt is waited for."""
     if text:
         from ..capture import sources
 
@@ -333,7 +320,7 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "PostToolUse": _post_tool_use,
     "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
-    "SubagentStart": _subagent_start,
+    "SubagentStart": lambda call: _inject(call, "subagent"),
     "SubagentStop": _note_cited,
     "PreCompact": _pre_compact,
     "SessionEnd": _session_end,

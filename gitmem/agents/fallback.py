@@ -1,11 +1,11 @@
 """A few memories without a usable cache: read from the notes into a cache that lives in memory.
 
-What a session must not begin without: the newest blockers and decisions, then
-the newest of the rest, of small notes before those of notes longer than SMALL, as ours are not.
-Promises. Bounded in commits, objects, memories and time, whatever the notes
-hold; two git processes for each notes ref, two more where a note is long. Of the lines
-that are read, those that take a memory away all count, or nothing is told. The team's and
-the private notes have half of the lines each, and neither waits for the other.
+What a session must not begin without: the newest blockers and decisions, then the newest of the
+rest, of small notes before those of notes longer than SMALL, as ours are not. Promises. Bounded in
+commits, objects, memories and time, whatever the notes hold; two git processes for each notes ref,
+two more where a note is long. Of the lines that are read, those that take a memory away all count,
+or nothing is told. The team's and the private notes have half of the lines each, and neither waits
+for the other.
 
 Left out: what was written before the newest COMMITS writes or OBJECTS notes, or after BYTES;
 contents after LINES; and what takes a memory away there. So the answer counts as degraded.
@@ -56,23 +56,19 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     refs = [(scope, here.settings.ref(scope)) for scope in ("team", "private")]
     tips = [(scope, ref, tip) for scope, ref in refs if (tip := here.refs.get(ref, ""))]
     for left, (scope, ref, tip) in zip(range(len(tips), 0, -1), tips, strict=True):
-        if monotonic() > until:
+        if (now := monotonic()) > until:
             break
         git = Git(here.git_dir)
-        git.common_dir = here.common_dir
-        git.until = monotonic() + (until - monotonic()) / left
-        bits = SCOPE_BITS[scope]
+        git.common_dir, git.until = here.common_dir, now + (until - now) / left
         try:
             read = newest(git, tip, git.until, large.setdefault(ref, {}))
-            lines.append([(line, bits, long) for line, long in read])
+            lines.append([(line, SCOPE_BITS[scope], long) for line, long in read])
         except MemError:
             pass  # what was read until then is better than nothing
         finally:
             git.close()
-    if not any(lines) and not any(large.values()):
-        return None
     in_turn = [line for row in zip_longest(*lines) for line in row if line]
-    chosen = _chosen(in_turn, until)
+    chosen = _chosen(in_turn, until) if in_turn or any(large.values()) else None
     if chosen is None:
         return None
     made = cache_file.open_in_memory()
@@ -165,8 +161,8 @@ def _chosen(lines: list[Line], until: float) -> list[Line] | None:
 
 
 def _contents(lines: Iterable[Line]) -> Iterator[tuple[Line, Record]]:
-    """Lines with contents, as far as LINES. Reading a line costs more than finding it: of those
-    that are neither blocker nor decision the first ones are enough, which were written last.
+    """Lines with contents, as far as LINES; of those that are neither blocker nor decision the
+    first ones, which were written last: reading a line costs more than finding it.
     """
     others = read = 0
     for item in lines:

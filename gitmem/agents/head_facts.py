@@ -5,8 +5,7 @@ starts no git process. After HEAD has moved, the facts of the former HEAD are us
 `Facts.current` is false: the reader should then ask the worker.
 
 Promise: made from HEAD and the main lines alone, without a clock, so the same history gives the
-same facts. Bounded in size. In a partial clone no paths are read: their trees may be on the remote
-only.
+same facts. Bounded in size. In a partial clone no paths are read: their trees may be on the remote.
 """
 
 from __future__ import annotations
@@ -67,13 +66,8 @@ def read(cache: Cache, head: str) -> Facts:
     return Facts(data, bool(own)) if isinstance(data, dict) else Facts({}, False)
 
 
-# --- the worker's part --------------------------------------------------------
-
-
 def learn(store: Store) -> None:
-    """Finds the facts of every worktree's HEAD that the cache lacks, and drops those of former
-    ones.
-    """
+    """Finds the facts of every worktree's HEAD that the cache lacks, and drops former ones."""
     from ..anchors import patch_id
 
     def work(cache: Cache) -> None:
@@ -158,9 +152,8 @@ def commits(repo: Repo, which: list[str], trees: bool) -> list[tuple[int, str, l
 
 
 def path_weights(touched: Iterable[list[str]]) -> dict[str, float]:
-    """Weights of paths from the commits that touched them, the newest first.
-
-    A commit of many files says less about each, a huge one or a merge nothing.
+    """Weights of paths from the commits that touched them, the newest first. A commit of many files
+    says less about each, a huge one or a merge nothing.
     """
     weights: dict[str, float] = {}
     for i, paths in enumerate([paths for paths in touched if paths]):

@@ -3,8 +3,7 @@
 Promise: exit status 0, whatever happens; on stdout one JSON object (for PreCompact plain text) or
 nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures are counted in
 `mem/hooks.log` and shown by `git mem doctor`. In a repository without `git mem init` and without
-memories nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch everything
-off.
+memories nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch all off.
 
 `__main__` comes here before it imports anything else. Standard library only, nothing from the
 working tree, no git process where files tell enough.
@@ -43,7 +42,6 @@ def run(
     """One call. Whatever fails in it is counted; nothing is raised."""
     agent, name, argument = _words(argv)
     call = Call(agent, protocol.event_of(name), environ, begun, stdout)
-    call.watch()
     try:
         before = time.monotonic()
         data = argument or _read(stdin)
@@ -82,9 +80,7 @@ def _answer(call: Call, parsed: bool) -> None:
 
 
 def _directory(call: Call) -> str:
-    """Where the session is: the directory that the agent names, where it exists; else ours; ""
-    where that is gone.
-    """
+    """The directory that the agent names, where it exists; else ours; "" where that is gone."""
     for path in protocol.directories(call.payload, call.environ):
         try:
             if os.path.isdir(path):
@@ -136,8 +132,8 @@ def _read(fd: int) -> bytes | None:
 
 
 def _descriptors() -> tuple[bool, bool]:
-    """Whether stdin and stdout were open. The numbers of closed ones are taken: else the next file
-    that we open would get one of them, and our answer.
+    """Whether stdin and stdout were open. Takes the numbers of closed ones: else the next file that
+    we open would get one of them, and our answer.
     """
     readable, writable = sys.stdin is not None, sys.stdout is not None
     fd = 0

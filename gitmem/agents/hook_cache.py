@@ -5,10 +5,7 @@ small portions until the deadline, and those stay taken in. Where that is not en
 comes from what the cache has, says that it is not fresh, and the worker is asked for the rest. A
 missing or damaged cache stops no answer: the newest memories are read from the notes (`fallback`),
 while the worker makes the file anew. No git process where nothing is new. Nothing is raised but
-what `action` raises on a whole cache, a bug.
-
-`with_memories` is what hooks call; `table` is the one embedding table of the process. Standard
-library only.
+what `action` raises on a whole cache, a bug. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..engine.anchor_state_store import AnchorState
     from ..git.discover import Here
+    from ..git.gitcmd import Git
 
     T = TypeVar("T")
 
@@ -141,12 +139,9 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
     """Takes in what is new, if that is little; whether the cache has all then."""
     from ..core.errors import MemError
     from ..engine import index
-    from ..git.gitcmd import Git
     from ..notes.note_store import Notes
 
-    git = Git(here.git_dir)
-    git.common_dir = here.common_dir
-    git.until = until
+    git = _git(here, until)
     try:
         refs = [(scope, here.settings.ref(scope)) for scope in ("team", "private")]
         sources = [(scope, Notes(git, ref, here.hex_len)) for scope, ref in refs]
@@ -158,6 +153,15 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
         git.close()
 
 
+def _git(here: Here, until: float) -> Git:
+    """Git whose calls end at `until`."""
+    from ..git.gitcmd import Git
+
+    git = Git(here.git_dir)
+    git.common_dir, git.until = here.common_dir, until
+    return git
+
+
 def stands(
     here: Here, cache: Cache, anchors: Sequence[str], until: float
 ) -> Mapping[str, AnchorState]:
@@ -166,17 +170,15 @@ def stands(
     """
     from ..anchors import anchor_state
     from ..core.errors import MemError
-    from ..git.gitcmd import Git
     from ..git.repository import Repo
 
-    git = Git(here.git_dir)
-    git.common_dir = here.common_dir
     # A history of 100,000 commits without a commit-graph takes a second.
-    git.until = min(until, monotonic() + _LOOK)
+    until = min(until, monotonic() + _LOOK)
+    git = _git(here, until)
     try:
         hash = "sha256" if here.hex_len == 64 else "sha1"
         repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, hash, here.top)
-        return anchor_state.states(repo, cache, anchors, here.head, git.until - monotonic())
+        return anchor_state.states(repo, cache, anchors, here.head, until - monotonic())
     except MemError:
         return {}
     finally:

@@ -2,13 +2,12 @@
 
 A prompt gets the hits of the search that `recall --hot` makes, where it is sure enough of them
 (`verdict.TELL_FROM`, more than for a HIT); a file gets the memories that name it or a directory
-above it. A prompt that no memory answers, an acknowledgement or an errand above all, is told
-nothing. Where the best memory was shown before, its id is named and no other takes its place.
+above it. A prompt that no memory answers is told nothing. Where the best memory was shown before,
+its id is named and no other takes its place.
 
-Promise: never more than FEW memories and 2,000 UTF-16 units, tags and all; none that the
-session was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and framed
-as records, not as instructions. Each memory has its id, its type, its state and how it was found.
-An answer from a part of the memories says so.
+Promise: never more than FEW memories and 2,000 UTF-16 units, tags and all; none that the session
+was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and framed as
+records, not as instructions. An answer from a part of the memories says so.
 """
 
 from __future__ import annotations
@@ -115,10 +114,8 @@ def sure_hits(search: Search, question: str, wanted: Filter, limit: int) -> list
 
 
 def worth_telling(hits: Sequence[Hit]) -> list[Hit]:
-    """Those of the hits that come near the best one, by what was found.
-
-    A prior may take a memory out of these or put it first, never bring one in: no use makes what
-    fits worse fit.
+    """Those of the hits that come near the best one, by what was found. A prior may take a memory
+    out of these or put it first, never bring one in.
     """
     found = max([hit.fused for hit in hits], default=0.0)
     least = min(found, max([hit.score for hit in hits], default=0.0))
@@ -145,7 +142,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
 
 def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> list[tuple[int, str]]:
     """(row, anchor) of the newest memories that name one of the paths or a directory above it, by
-    the name that the memory has or by the one that its file has now.
+    its noted name or the present one.
     """
     from ..engine.filters import above, newest_first
 
@@ -166,9 +163,7 @@ def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> li
 
 
 def question_of(prompt: str) -> str:
-    """The text to search for: the prompt without a command's name, and of a long one the beginning
-    and the end. "" where nothing is left.
-    """
+    """The text to search for: the prompt without a command's name, of a long one begin and end."""
     text = prompt.strip()
     if text.startswith("/"):
         command, _, rest = text.partition(" ")
@@ -215,9 +210,8 @@ def _tell(
 def written(
     found: Sequence[Item], about: str, room: int, degraded: str = ""
 ) -> tuple[str, list[str]]:
-    """(what is said, ids of the memories in it) within `room` UTF-16 units.
-
-    Long texts are cut, the last memories are left out first. `degraded`: why others may lack.
+    """(what is said, ids of the memories in it) within `room` UTF-16 units: long texts are cut, the
+    last memories are left out first. `degraded`: why others may lack.
     """
     mark = f' degraded="{degraded}"' if degraded else ""
     begin = f'<memory_context source="git-mem"{mark}>\n<note>{_NOTE.format(about)}</note>\n'

@@ -5,11 +5,9 @@ We use Claude Code's names; those of other agents are turned into them here, so 
 knows of them. An agent's next version may send anything: a field that is missing or of another type
 counts as absent.
 
-Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others are from their
-documentation and sources of 2026: Codex CLI (the same JSON, and the older `notify`, whose JSON is
-an argument), Gemini CLI (hook names of its own, `hookSpecificOutput`, stdout JSON only), Cursor
-(camel case, `conversation_id`, `additional_context`), Copilot CLI (camel case, `sessionId`,
-`toolArgs` as JSON in a string, `additionalContext`).
+Claude Code's part was tried with its releases 2.1.197 and 2.1.330; Codex CLI (also its older
+`notify`, whose JSON is an argument), Gemini CLI, Cursor and Copilot CLI are from their
+documentation and sources of 2026.
 """
 
 from __future__ import annotations
@@ -20,14 +18,13 @@ from ..core import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-_EVENTS = (
+EVENTS = tuple(
     "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure Stop SubagentStart"
-    " SubagentStop PreCompact SessionEnd"
+    " SubagentStop PreCompact SessionEnd".split()
 )
-EVENTS = tuple(_EVENTS.split())
 
 # Our name of an event by each agent's name, in lower case and without `-` and `_`: settings files
 # and manuals of one agent do not always agree on them.
@@ -52,8 +49,8 @@ _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "ta
 _EDITS = (
     "edit write multiedit notebookedit write_file writefile replace edit_file create create_file"
     " str_replace str_replace_editor search_replace apply_patch delete delete_file"
-)
-_READS = "read read_file readfile view notebookread"
+).split()
+_READS = "read read_file readfile view notebookread".split()
 _PATCHED = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MANY = 50  # files of one call
 
@@ -66,10 +63,7 @@ def event_of(name: object) -> str:
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
-    """The JSON object on stdin, `{}` for nothing at all, None for anything else.
-
-    Bytes that are no UTF-8 become U+FFFD.
-    """
+    """The JSON object on stdin, `{}` for nothing at all, None for anything else."""
     if not data.strip(b" \t\r\n\0"):
         return {}
     return _object(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
@@ -112,9 +106,6 @@ def source(payload: Mapping[str, Any]) -> str:
     return "startup" if word in ("", "new") else word
 
 
-# --- tools ------------------------------------------------------------------
-
-
 def tool(payload: Mapping[str, Any]) -> str:
     """The name of a tool as it may be kept: a word."""
     name = text(payload, "tool_name", "toolName")
@@ -125,17 +116,17 @@ def tool(payload: Mapping[str, Any]) -> str:
 
 def edits(name: str) -> bool:
     """Whether a tool of this name changes files."""
-    return name.lower() in _EDITS.split()
+    return name.lower() in _EDITS
 
 
 def reads(name: str) -> bool:
     """Whether a tool of this name reads files."""
-    return name.lower() in _READS.split()
+    return name.lower() in _READS
 
 
 def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool's input by name: an object, an object written as a text, or, with Cursor, fields of
-    the event itself; a text that is no object is `input`.
+    """A tool's input: an object, also one written as a text, else fields of the event itself; a
+    text that is no object is `input`.
     """
     value = payload.get("tool_input", payload.get("toolArgs", payload))
     if isinstance(value, str):
@@ -187,33 +178,16 @@ def inside(top: str, cwd: str, path: str) -> str:
 # --- stdout -----------------------------------------------------------------
 
 
-def _specific(event: str, context: str) -> dict[str, Any]:
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
-
-
-def _gemini(event: str, context: str) -> dict[str, Any]:
-    return _specific("BeforeAgent" if event == "UserPromptSubmit" else event, context)
-
-
-def _cursor(event: str, context: str) -> dict[str, Any]:
-    goes_on = {"continue": True} if event == "UserPromptSubmit" else {}
-    return {**goes_on, "additional_context": context}
-
-
-def _copilot(event: str, context: str) -> dict[str, Any]:
-    return {"additionalContext": context}
-
-
-# Each agent: the form of its answers, and the events from which it takes context.
+# Each agent: the events from which it takes context.
 _START, _PROMPT = "SessionStart", "UserPromptSubmit"
-_FORMS: dict[str, tuple[Callable[[str, str], dict[str, Any]], tuple[str, ...]]] = {
-    "claude": (_specific, (_START, _PROMPT, "PreToolUse", "SubagentStart", "PreCompact")),
-    "codex": (_specific, (_START, _PROMPT, "SubagentStart")),
-    "gemini": (_gemini, (_START, _PROMPT)),
-    "cursor": (_cursor, (_START, _PROMPT)),
-    "copilot": (_copilot, (_START, _PROMPT)),
+_TAKES = {
+    "claude": (_START, _PROMPT, "PreToolUse", "SubagentStart", "PreCompact"),
+    "codex": (_START, _PROMPT, "SubagentStart"),
+    "gemini": (_START, _PROMPT),
+    "cursor": (_START, _PROMPT),
+    "copilot": (_START, _PROMPT),
 }
-AGENTS = tuple(_FORMS)
+AGENTS = tuple(_TAKES)
 
 # UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
 # Codex does at about 2,500 tokens.
@@ -223,7 +197,7 @@ _ROOM = {"codex": 7000}
 
 def injects(agent: str, event: str) -> bool:
     """Whether an agent takes context from this event."""
-    return agent in _FORMS and event in _FORMS[agent][1]
+    return event in _TAKES.get(agent, ())
 
 
 def room(agent: str) -> int:
@@ -241,8 +215,17 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
         return b""
     if event == "PreCompact":
         return context.encode("utf-8", "replace")
-    form, _ = _FORMS[agent]
-    answer = form(event, context) if context else {}
+    answer: dict[str, Any] = {}
+    if not context:
+        pass
+    elif agent == "copilot":
+        answer = {"additionalContext": context}
+    elif agent == "cursor":
+        goes_on = {"continue": True} if event == _PROMPT else {}
+        answer = {**goes_on, "additional_context": context}
+    else:
+        name = "BeforeAgent" if agent == "gemini" and event == _PROMPT else event
+        answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
     if message and agent == "claude":
         answer = {"systemMessage": message, **answer}
     return fastjson.encoder(ensure_ascii=True)(answer).encode() if answer else b""

@@ -4,14 +4,12 @@ which HEAD.
 Hooks only append to the session's file (`session`); the worker makes one record of op `receipt` for
 each part of a session that ended, or was idle for a day (Codex tells no end, and a client may
 crash), all in one commit of the private notes. It also says which of them were used (`usage`,
-`usage_records`); `confidence` says what follows. `docs/format.md` has the fields: short names of
-memories (`core/short`), object ids, times and counts, no text of a memory, a prompt or a path. A
-receipt is no memory.
+`usage_records`). `docs/format.md` has the fields: short names of memories, object ids, times and
+counts, no text of a memory, a prompt or a path. A receipt is no memory.
 
 Promise: nothing is written twice. A part is named by its session and its first line, so a worker
 that was killed before it marked the file names it again as it did, and of records with one name the
-fullest counts. A session that is resumed after its end gets another receipt, for what was new then,
-and none where nothing was.
+fullest counts. A session that is resumed after its end gets another receipt, for what was new then.
 
 What cannot be known: a session that was forked, or resumed under a new id, has its predecessor's
 memories before it; its receipts name only what it was given itself.
@@ -41,13 +39,8 @@ LATE = 3600  # seconds after which a worker should have written a receipt
 _UUID = frozenset("0123456789abcdefABCDEF-")
 
 
-# --- writing ----------------------------------------------------------------
-
-
 def tend(store: Store, now: float | None = None) -> int:
-    """Writes the receipts of all sessions that ended or are idle, then removes old session files;
-    returns how many receipts.
-    """
+    """Writes all receipts that are due, then removes old session files; returns how many."""
     now = time.time() if now is None else now
     made: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
@@ -69,9 +62,8 @@ def tend(store: Store, now: float | None = None) -> int:
 
 
 def due(mem_dir: str, now: float) -> list[tuple[str, list[list[Entry]]]]:
-    """(file, its parts that are over and without a receipt), the oldest file first.
-
-    A part reaches to an end of the session, or to now where it is idle.
+    """(file, its parts that are over and without a receipt), the oldest file first. A part reaches
+    to an end of the session, or to now where it is idle.
     """
     found = []
     for path, last in session.files(mem_dir):
@@ -108,39 +100,37 @@ def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str,
     return out
 
 
-def _shown(entries: list[Entry]) -> list[list[str]]:
-    return [values for kind, _, values, _ in entries if kind == "shown"]
+def _shown(entries: list[Entry]) -> list[tuple[dict[str, str], list[str]]]:
+    """(`name=value` words, ids) of each line that tells of memories shown."""
+    lines = [values for kind, _, values, _ in entries if kind == "shown"]
+    return [
+        (dict(v.split("=", 1) for v in values if "=" in v), list(filter(confidence.is_id, values)))
+        for values in lines
+    ]
 
 
 def _ids(entries: list[Entry]) -> set[str]:
-    return {v for values in _shown(entries) for v in values if confidence.is_id(v)}
-
-
-def _words(values: list[str], name: str) -> list[str]:
-    """Values of the `name=value` words of a line."""
-    return [v.partition("=")[2] for v in values if v.startswith(name + "=")]
+    return {id for _, ids in _shown(entries) for id in ids}
 
 
 def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     """{route: ids that were told by it}"""
     out: dict[str, dict[str, None]] = {}
-    for values in _shown(entries):
-        route = next(iter(_words(values, "route")), "")
-        route = route if route in session.ROUTES else "prompt"
-        out.setdefault(route, {}).update(dict.fromkeys(filter(confidence.is_id, values)))
+    for about, ids in _shown(entries):
+        route = about.get("route", "")
+        out.setdefault(route if route in session.ROUTES else "prompt", {}).update(
+            dict.fromkeys(ids)
+        )
     return out
 
 
 def _draft(
     store: Store, name: str, before: list[Entry], part: list[Entry]
 ) -> dict[str, Any] | None:
-    """The receipt of one part, None where it would say nothing new.
-
-    `before`: the session's lines before it.
-    """
-    about: dict[str, str] = {}  # the first values of a line's `name=value` words
-    for values in _shown(part):
-        about = {**dict(v.split("=", 1) for v in values if "=" in v), **about}
+    """The receipt of one part after the lines `before`, None where it would say nothing new."""
+    about: dict[str, str] = {}
+    for words, _ in _shown(part):
+        about = {**words, **about}  # the first values count
     earlier, ever = _routes(before), _ids(before)
     # A prompt or a file weighs more than what everybody is told (`confidence.NEGLECT`).
     old = {route: earlier.get(route, {}).keys() for route in confidence.MEANT}
@@ -186,7 +176,7 @@ def _use(
     whole = [*before, *part]
     known = _ids(whole)
     cited = [known.intersection(values) for kind, _, values, _ in part if kind == "cited"]
-    heads = {head for values in _shown(whole) for head in _words(values, "head")}
+    heads = {about["head"] for about, _ in _shown(whole) if "head" in about}
     named, doubtful = usage_records.naming(store, touched, known, heads)
     stretches = usage.stretches(whole)
     used = usage.changed_after(stretches, named, len(before))
@@ -201,9 +191,7 @@ def _use(
 
 
 def _word(value: str) -> str:
-    """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no
-    text.
-    """
+    """A short word of ours or of an agent's protocol, "other" for anything that may be text."""
     letters = value.replace("-", "").replace("_", "")
     good = len(value) <= 30 and letters.isascii() and letters.isalnum()
     return value if good or not value else "other"
@@ -211,9 +199,6 @@ def _word(value: str) -> str:
 
 def _when(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-# --- reading ----------------------------------------------------------------
 
 
 def _lines(cache: Cache, id: str) -> list[bytes]:
@@ -226,17 +211,14 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
 
     Of one part the fullest record counts; shapes of others are left out.
     """
-    found: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
-    for (raw,) in cache.db.execute(
-        f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"
-    ):
-        parsed = record.parse(raw)
-        if parsed is None:
-            continue
-        order = (_ended(parsed.data), len(raw), parsed.version)
-        if parsed.id not in found or found[parsed.id][0] < order:
-            found[parsed.id] = order, parsed.data
-    out = [_public(data, "stored") for _, data in found.values()]
+    best: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
+    sql = f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"
+    for (raw,) in cache.db.execute(sql):
+        if parsed := record.parse(raw):
+            order = (_ended(parsed.data), len(raw), parsed.version)
+            if parsed.id not in best or best[parsed.id][0] < order:
+                best[parsed.id] = order, parsed.data
+    out = [_public(data, "stored") for _, data in best.values()]
     _name(cache, out)
     return _newest_first(out)
 
@@ -259,8 +241,7 @@ def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
 
 def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dict[str, Any]]:
     """Receipts and sessions without one yet, newest first: what `git mem receipts --json` prints.
-
-    `prefix`: a session's id, or the first digits of it. Raises MemError where it names none.
+    `prefix`: the begin of a session's id. Raises MemError where it names none.
     """
     now = time.time()
     found: dict[str, dict[str, Any]] = {}
@@ -290,13 +271,20 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
 
 
 def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
-    shown, tips = _dict(data, "shown"), _dict(data, "tips")
-    used, files = data.get("used"), data.get("files")
+    """A record as `listed` has it; of a foreign one what has the right shape."""
+    shown, tips, used = _dict(data, "shown"), _dict(data, "tips"), data.get("used")
     if isinstance(used, dict):  # of a receipt with whole ids
         use = {str(k): v for k, v in used.items() if type(v) is int}
     else:
         use = {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0}
     texts = {name: _text(data, name) for name in ("id", "session", "agent", "source", "started")}
+    told = {
+        str(route): short.unpack(ids)
+        if isinstance(ids, str)
+        else [i for i in ids if type(i) is str]
+        for route, ids in shown.items()
+        if isinstance(ids, (list, str))
+    }
     return {
         **texts,
         "state": state,
@@ -304,17 +292,10 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
         "end": _text(data, "end") or None,
         "head": _text(data, "head") or None,
         "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)},
-        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))},
-        "files": files if type(files) is int else 0,
+        "shown": told,
+        "files": data["files"] if type(data.get("files")) is int else 0,
         "used": use,
     }
-
-
-def _told(value: list[Any] | str) -> list[str]:
-    """Whole ids of a list, short names of a text."""
-    if isinstance(value, str):
-        return short.unpack(value)
-    return [i for i in value if isinstance(i, str)]
 
 
 def _ended(data: dict[str, Any]) -> str:
@@ -331,13 +312,8 @@ def _text(data: dict[str, Any], name: str) -> str:
     return record.clean(value) if isinstance(value, str) else ""
 
 
-# --- what they add up to, counted ----------------------------------------------
-
-
 def counts(cache: Cache) -> dict[str, Any]:
-    """Sessions with receipts, how often a memory was shown by which route, and how many of those
-    shown in a session had a file touched in it.
-    """
+    """What receipts add up to, for `git mem stats`."""
     found = stored(cache)
     routes: Counter[str] = Counter()
     for receipt in found:

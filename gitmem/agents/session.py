@@ -4,10 +4,9 @@
 Hooks of one session run side by side and each lives for milliseconds, so the file is only ever
 appended to, one write a call: no line of another hook is lost, and a line that a full disk tore is
 skipped. It is named by a hash of the session's id, which comes from outside and may be any text.
-Mode 0600, bounded, gone after a week; the worker makes receipts of it (`agents/receipts`).
-
-It holds ids, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost
-with the cache; then a memory may be shown once more.
+Mode 0600, bounded, gone after a week; the worker makes receipts of it (`agents/receipts`). It holds
+ids, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost with the
+cache; then a memory may be shown once more.
 
 Imports nothing that costs: every prompt waits for it.
 """
@@ -52,8 +51,7 @@ def path_of(mem_dir: str, session: str) -> str:
 
 
 class Notes:
-    """One session's file, as one call of a hook sees it. `session` is "" where the agent names
-    none: then nothing is noted.
+    """One session's file, as one call of a hook sees it; nothing is noted where `session` is "".
 
     `subagent`: its id, where it calls: it does not see what its session was shown, nor the other
     way round. Nothing here raises OSError.
@@ -109,10 +107,7 @@ class Notes:
 
 
 def entries(path: str) -> list[Entry]:
-    """The lines of a file, in their order; torn and foreign ones are skipped.
-
-    Empty where there is no file.
-    """
+    """The lines of a file, in their order; torn and foreign ones are skipped."""
     try:
         data = memfile.read(path, MOST + 2 * _LONGEST)
     except OSError:
@@ -121,9 +116,7 @@ def entries(path: str) -> list[Entry]:
 
 
 def pending(path: str) -> list[Entry]:
-    """What no receipt tells of yet: the lines after the one that the last mark names, also those a
-    hook wrote while the receipt was made.
-    """
+    """What no receipt tells of yet: the lines after the one that the last mark names."""
     found = entries(path)
     marks = [i for i, entry in enumerate(found) if entry[0] == "receipt"]
     if not marks:
@@ -170,9 +163,6 @@ def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
     return len(old)
 
 
-# --- lines ------------------------------------------------------------------
-
-
 def _line(kind: str, values: Iterable[str]) -> bytes:
     """One JSON array: kind, time, values."""
     kept: list[str] = []
@@ -205,17 +195,12 @@ def _parse(line: bytes) -> Entry | None:
 
 def _append(path: str, first: bytes, line: bytes, most: int) -> bool:
     """One write; `first` stands before it in a new file (in two, where two hooks are the first)."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    directory = os.path.dirname(path)
     try:
+        if not os.path.isdir(directory) and os.path.isdir(os.path.dirname(directory)):
+            os.makedirs(directory, 0o700, exist_ok=True)  # another hook may be first
         for _ in range(5):
-            try:
-                fd = memfile.opened(path, flags)
-            except FileNotFoundError:
-                try:
-                    os.mkdir(os.path.dirname(path), 0o700)
-                except FileExistsError:
-                    pass  # another hook was first
-                fd = memfile.opened(path, flags)
+            fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
                 here = os.fstat(fd)
                 if here.st_size + len(line) > most:
