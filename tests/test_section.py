@@ -11,7 +11,7 @@ import pytest
 from conftest import Lab
 from install_world import files, put
 
-from gitmem.agents import section, targets
+from gitmem.agents import targets
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_section_stands_between_markers_and_goes_without_a_trace(
     now = path.read_bytes().decode()
     assert (
         now.startswith(text or "")
-        and now.count(section.BEGIN) == now.count(section.END) == 1
+        and now.count(targets.BEGIN) == now.count(targets.END) == 1
         and ("\r\n" in now) == ("\r\n" in (text or ""))
     )
     assert lab.mem(repo, "install", target) == "nothing had to change\n"
@@ -64,7 +64,7 @@ def test_text_that_others_write_around_a_section_stays(lab: Lab, repo: pathlib.P
 
 @pytest.mark.parametrize(
     "text",
-    [section.BEGIN, f"{section.END}\n{section.BEGIN}\n", f"{section.BEGIN}\n{section.END}\n" * 2],
+    [targets.BEGIN, f"{targets.END}\n{targets.BEGIN}\n", f"{targets.BEGIN}\n{targets.END}\n" * 2],
 )
 def test_markers_that_do_not_fit_are_left_alone(lab: Lab, repo: pathlib.Path, text: str) -> None:
     path = put(repo / "AGENTS.md", text)
@@ -84,5 +84,5 @@ def test_nothing_else_touches_files_of_instructions(lab: Lab, repo: pathlib.Path
 def test_the_section_names_commands_that_exist() -> None:
     from gitmem.cli import _COMMANDS
 
-    told = set(re.findall(r"`git mem ([a-z]+)", section.TEXT))
+    told = set(re.findall(r"`git mem ([a-z]+)", targets.TEXT))
     assert told and told <= {word for words in _COMMANDS.values() for word in words}

@@ -64,9 +64,7 @@ def keep(mem_dir: str, sight: Sight) -> None:
 
 
 def _main_root(git_dir: str, common_dir: str, top: str) -> str:
-    """The client's project: the main working tree; for worktrees of a bare repository the
-    repository; for a submodule the submodule.
-    """
+    """The client's project: the main working tree, the bare repository, or the submodule."""
     if os.path.basename(common_dir) == ".git":
         return os.path.dirname(common_dir)
     return common_dir if git_dir != common_dir or not top else top

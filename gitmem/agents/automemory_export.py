@@ -156,9 +156,7 @@ def _write(path: str, item: dict[str, Any], dry: bool) -> str:
 
 
 def tend(store: Store) -> None:
-    """Keeps what was written true, and adds none. The client has one directory for all worktrees:
-    a memory that holds at the HEAD of one of them stays.
-    """
+    """Keeps what was written true, at the HEAD of some worktree, and adds none."""
     for directory in automemory_dir.directories(store.repo.common_dir):
         ids = {topic.ours for _, topic in automemory_dir.ours(directory)}
         if ids:
@@ -168,9 +166,7 @@ def tend(store: Store) -> None:
 
 
 def in_tree(store: Store, directory: str) -> bool:
-    """Whether others may get to see a directory: it lies in a working tree of this repository,
-    linked ones included.
-    """
+    """Whether others may get to see a directory: a working tree of ours has it."""
     listed = store.repo.git.run("worktree", "list", "--porcelain", ok=(0, 128, 129)).split(b"\n")
     linked = [os.fsdecode(line[9:]) for line in listed if line.startswith(b"worktree ")]
     real = os.path.join(os.path.realpath(directory), "")

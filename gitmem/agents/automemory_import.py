@@ -195,9 +195,7 @@ def fields(topic: Topic) -> dict[str, Any]:
 
 
 def _changes(topic: Topic, old: dict[str, Any]) -> dict[str, Any]:
-    """What a new version of a topic changes in its memory; type and tags, which may be a person's
-    by now, only where the client gave it another type.
-    """
+    """What a new version changes; type and tags only where the client gave it another type."""
     changes = fields(topic)
     tags = [t for t in old.get("tags") or [] if isinstance(t, str)]
     if not topic.kind or topic.kind in tags:
@@ -234,10 +232,7 @@ class _Known:
                 self._by_file.setdefault(prefix, []).append(loaded[id])
 
     def says(self, topic: Topic) -> tuple[str, str]:
-        """(id of the memory that says this, how); "" for none.
-
-        A memory that was taken away and once said it counts: nobody wants it back.
-        """
+        """(id of the memory that says this, or did before it was taken away; how); "" for none."""
         source = source_of(topic)
         if source in self._by_source:
             return self._by_source[source], "as it was"
@@ -250,10 +245,7 @@ class _Known:
         return same, "the same text is known" if same else ""
 
     def former(self, topic: Topic) -> memories.Found | None:
-        """The memory that a changed topic is a new version of.
-
-        Not one that a person edited, nor a colleague's: their file may have the same name.
-        """
+        """The memory that a changed topic is a version of: not one edited, nor a colleague's."""
         for one in reversed(self._by_file.get(prefix_of(topic), [])):
             own = one.scope == "private" or one.record.data.get("author") == self._author
             single = one.memory.status == fold.ACTIVE and len(one.memory.versions) == 1

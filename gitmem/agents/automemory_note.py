@@ -79,9 +79,7 @@ class Topic:
 
     @property
     def type(self) -> str:
-        """The type of memory it becomes: the client's four say about whom a note is, ours what it
-        is.
-        """
+        """The type of memory: the client's four say about whom a note is, ours what it is."""
         text = f"{self.title}\n{self.description}\n{self.body}"
 
         def says(words: str) -> bool:
@@ -123,10 +121,7 @@ def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
 
 
 def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
-    """({file: (title, hook)}, what stands beside the index lines, a topic for each heading).
-
-    Our own block is left out.
-    """
+    """({file: (title, hook)}, the text beside these lines, a topic for each heading)."""
     _, text = _split(without_ours(clean(text).removeprefix("\ufeff")))
     text = _PRIVATE.sub("", _COMMENT.sub("", text))
     entries: dict[str, tuple[str, str]] = {}
@@ -154,9 +149,7 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
 
 
 def without_ours(text: str) -> str:
-    """An index without our markers and the lines between them that lead to files of ours; what the
-    client or a person put there stays.
-    """
+    """An index without our markers and our lines between them; what others put there stays."""
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
@@ -182,9 +175,7 @@ def _split(text: str) -> tuple[dict[str, str], str]:
 
 
 def _front(lines: list[str]) -> dict[str, str]:
-    """The few shapes of YAML that such files have: scalars, quoted ones, block scalars, one level
-    of nesting.
-    """
+    """The few shapes of YAML in such files: scalars, block scalars, one level of nesting."""
     found: dict[str, str] = {}
     outer = ""
     at = 0

@@ -259,9 +259,7 @@ class _Candidates:
     def items(
         self, here: Here, block: Block, repeated: set[str], aged: Ages, look: Look | None
     ) -> list[tuple[float, Item]]:
-        """(score, item) of the best candidates; those told before (`repeated`) first. The block
-        learns what is not known of their states.
-        """
+        """(score, item) of the best candidates; the block learns what nobody knows of them."""
         fresh = record.freshness(self.at.values(), block.timestamp, context_select.HALF)
         reasons = {
             "files of this branch or session": self.hand,

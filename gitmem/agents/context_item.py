@@ -178,10 +178,7 @@ def of(
     stands: Mapping[str, AnchorState],
     aged: Ages,
 ) -> list[Item]:
-    """The memories of these rows, `loaded` by `memory_rows.load`, in their order.
-
-    `stands`: the states of their commits; `aged`: the states of their paths.
-    """
+    """The memories of rows, as `memory_rows.load` gave them, with states of commits and paths."""
     ids = [str(data["id"]) for data, _, _ in loaded]
     back = reinstated.told(cache, rows)
     against = contradictions.of(cache, ids)

@@ -46,10 +46,7 @@ HALF = 30.0  # days after which age has lost half of its share
 def path_scores(
     weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int
 ) -> dict[int, float]:
-    """{row: 0 to 1} from the weight of each path and the rows that name it.
-
-    A path that many memories name says little.
-    """
+    """{row: 0 to 1} from weights of paths and the rows of each; a common path says little."""
     out: dict[int, float] = {}
     for path in sorted(holders):
         rows = list(holders[path])
@@ -111,10 +108,7 @@ def section_of(type: str) -> str:
 
 
 def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
-    """Fills `frame.items` from (score, item) within `frame.limit`.
-
-    The order in a section: by score, then the newest, then by id.
-    """
+    """Fills `frame.items` from (score, item): by score, then the newest, then by id."""
     pairs = sorted(candidates, key=lambda pair: pair[1].id)
     pairs.sort(key=lambda pair: pair[1].when, reverse=True)
     pairs.sort(key=lambda pair: -pair[0])

@@ -161,9 +161,7 @@ def _chosen(lines: list[Line], until: float) -> list[Line] | None:
 
 
 def _contents(lines: Iterable[Line]) -> Iterator[tuple[Line, Record]]:
-    """Lines with contents, as far as LINES; of those that are neither blocker nor decision the
-    first ones, which were written last: reading a line costs more than finding it.
-    """
+    """Lines with contents, to LINES; of those neither blocker nor decision the first alone."""
     others = read = 0
     for item in lines:
         first = any(word in item[0] for word in _FIRST_RAW)

@@ -152,9 +152,7 @@ def commits(repo: Repo, which: list[str], trees: bool) -> list[tuple[int, str, l
 
 
 def path_weights(touched: Iterable[list[str]]) -> dict[str, float]:
-    """Weights of paths from the commits that touched them, the newest first. A commit of many files
-    says less about each, a huge one or a merge nothing.
-    """
+    """Weights of paths, from the newest commit on; a commit of many paths says less of each."""
     weights: dict[str, float] = {}
     for i, paths in enumerate([paths for paths in touched if paths]):
         if len(paths) <= _MANY:

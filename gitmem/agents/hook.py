@@ -110,10 +110,7 @@ def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
 
 
 def _read(fd: int) -> bytes | None:
-    """stdin up to its end; None where it is longer than LONGEST.
-
-    It is read to its end even then: an agent may not bear a closed pipe.
-    """
+    """stdin to its end, for an agent may not bear a closed pipe; None beyond LONGEST."""
     if fd < 0 or os.isatty(fd):
         return b""
     data = bytearray()

@@ -114,9 +114,7 @@ def sure_hits(search: Search, question: str, wanted: Filter, limit: int) -> list
 
 
 def worth_telling(hits: Sequence[Hit]) -> list[Hit]:
-    """Those of the hits that come near the best one, by what was found. A prior may take a memory
-    out of these or put it first, never bring one in.
-    """
+    """Those near the best one; a prior may take a memory out of these, never bring one in."""
     found = max([hit.fused for hit in hits], default=0.0)
     least = min(found, max([hit.score for hit in hits], default=0.0))
     return [hit for hit in hits if hit.fused >= WORTH * found and hit.score >= WORTH * least]
@@ -141,9 +139,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
 
 
 def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> list[tuple[int, str]]:
-    """(row, anchor) of the newest memories that name one of the paths or a directory above it, by
-    its noted name or the present one.
-    """
+    """(row, anchor) of the newest memories that name a path, or a directory above it."""
     from ..engine.filters import above, newest_first
 
     names = list(dict.fromkeys(name for path in paths for name in above(path)))

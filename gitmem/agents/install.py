@@ -18,7 +18,7 @@ from ..core.errors import MemError, UsageError
 from ..git import config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
-from . import install_log, installed, section, targets
+from . import install_log, installed, targets
 from .install_log import Ledger
 from .jsonedit import Broken, Doc
 from .targets import PERMISSION, PROJECT, USER, Agent
@@ -104,9 +104,7 @@ def uninstall(
 
 
 def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:
-    """Takes out what this user installed into this working tree; the user's own settings serve
-    other repositories too.
-    """
+    """Takes out what this user installed into this working tree, not the user's settings."""
     everything = (*targets.AGENTS, *targets.SECTIONS)
     return [done for t in everything for done in uninstall(environ, repo, t, PROJECT, leaving=True)]
 
@@ -138,9 +136,7 @@ def _refuse_outside(top: str, name: str) -> None:
 
 
 def _restore(log: Ledger, target: str, path: str) -> bool:
-    """Makes a file what it was before we wrote; where others have changed it since, takes our text
-    out. Whether it changed.
-    """
+    """Makes a file what it was, or takes our text out where others wrote; whether it changed."""
     text = install_log.read(path)
     if text is None:
         return False
@@ -153,8 +149,12 @@ def _restore(log: Ledger, target: str, path: str) -> bool:
                 left = _without_hooks(log.known(path), text)
                 left = "" if left != text and created and not Doc(left).value() else left
             else:
-                left = text.replace(_SETTING, "", 1) if target == _CONFIG else section.take(text)
-        except (Broken, section.Unclear) as e:
+                left = (
+                    text.replace(_SETTING, "", 1)
+                    if target == _CONFIG
+                    else targets.without_section(text)
+                )
+        except (Broken, targets.Unclear) as e:
             raise _unclear(path, e) from e
     return log.write(path, target, text, left if left or not created else None)
 
@@ -257,8 +257,8 @@ def _install_section(log: Ledger, top: str, target: str) -> list[str]:
     text = install_log.read(path)
     before = log.original(path, text)
     try:
-        new, spans = section.put(before if before is not None else text or "")
-    except section.Unclear as e:
+        new, spans = targets.with_section(before if before is not None else text or "")
+    except targets.Unclear as e:
         raise _unclear(path, e) from e
     if not log.write(path, target, text, new, spans):
         return []
@@ -268,9 +268,7 @@ def _install_section(log: Ledger, top: str, target: str) -> list[str]:
 def _set_prompt_context(
     log: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str
 ) -> tuple[list[str], list[str]]:
-    """(what was done, hints): prompts get memories wherever the hooks run; a value that somebody
-    chose stays.
-    """
+    """(what was done, hints): prompts get memories, unless somebody chose a value."""
     git = repo.git if repo else Git()
     path = _global_config(environ) if scope == USER else ""
     if scope == USER and not path:

@@ -67,12 +67,13 @@ class Ledger:
         if text == before:
             return False
         real = os.path.realpath(file)
-        _refuse_unwritable(file, real)
+        # A rename would replace also a file that its owner protects.
+        writable = os.access(real, os.W_OK) and os.stat(real).st_mode & 0o222
+        if os.path.isfile(real) and not writable:
+            raise MemError(f"'{file}' is read-only", hint="nothing was changed")
         if read(real) != before:
-            raise MemError(
-                f"'{file}' changed while git mem was editing it",
-                hint="run the command again; nothing was changed",
-            )
+            hint = "run the command again; nothing was changed"
+            raise MemError(f"'{file}' changed while git mem was editing it", hint=hint)
         note = self.files.get(real, {})
         made: list[str] = []
         try:
@@ -151,10 +152,7 @@ def place(environ: Mapping[str, str]) -> str:
 
 
 def read(file: str) -> str | None:
-    """The text of a file, None for no file; bytes that are no UTF-8 survive a rewrite.
-
-    Raises MemError where it cannot be read or is too large.
-    """
+    """The text of a file, None for no file. Raises MemError where it is unreadable or too large."""
     reason = ""
     try:
         # without O_NONBLOCK a named pipe would be waited for
@@ -184,16 +182,6 @@ def _load(path: str) -> dict[str, dict[str, Any]]:
         return dict(files) if good else {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _refuse_unwritable(file: str, real: str) -> None:
-    """A rename would replace also a file that its owner protects, and a device."""
-    if not os.path.exists(real):
-        return
-    if not os.path.isfile(real):
-        raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
-    if not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222:
-        raise MemError(f"'{file}' is read-only", hint="nothing was changed")
 
 
 def _missing(directory: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import MemError
 from ..git.repository import Repo
-from . import automemory, install_log, section, targets
+from . import automemory, install_log, targets
 from .jsonedit import Broken, Doc
 
 LOCAL, PLUGIN = "local", "plugin"  # beside targets.USER and targets.PROJECT
@@ -48,18 +48,14 @@ def places(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[t
 
 
 def claude_settings(environ: Mapping[str, str], top: str) -> list[str]:
-    """Claude Code's settings files, the nearest last. It reads those of a project only where it
-    starts in this very directory.
-    """
+    """Claude Code's settings files, the nearest last; it reads a project's at its top alone."""
     names = ("settings.json", "settings.local.json") if top else ()
     user = os.path.join(automemory.config_dir(environ), "settings.json")
     return [user, *[os.path.join(top, ".claude", name) for name in names]]
 
 
 def plugins(environ: Mapping[str, str], top: str) -> list[tuple[str, str]]:
-    """(plugin@marketplace, settings file) of every enabled plugin of ours; the nearer file decides.
-    What cannot be read counts as absent.
-    """
+    """(plugin@marketplace, file) of every enabled plugin of ours; the nearer file decides."""
     on: dict[str, str] = {}
     for path in claude_settings(environ, top):
         enabled = _json(path).get("enabledPlugins")
@@ -96,9 +92,9 @@ def _look(target: str, scope: str, path: str) -> Found | None:
         if text is None or ("git-mem" not in text and "gitmem" not in text):
             return None
         if target in targets.SECTIONS:
-            return Found(target, scope, path) if section.find(text) else None
+            return Found(target, scope, path) if targets.section_in(text) else None
         found = targets.entries(Doc(text).value("hooks"))
-    except (Broken, section.Unclear, MemError) as e:
+    except (Broken, targets.Unclear, MemError) as e:
         return Found(target, scope, path, problem=str(e))
     events = dict.fromkeys(event for _, event, _ in found)
     commands = {event: [c for _, at, c in found if at == event] for event in events}
@@ -170,9 +166,7 @@ def words(one: Found) -> str:
 
 
 def double(files: list[Found]) -> str:
-    """Says that several installations of one agent would each hand over every memory; "" where they
-    would not.
-    """
+    """Says that several installations would each hand over every memory; "" if not so."""
     kinds = set()
     for one in files:
         # Claude Code runs equal commands of several settings files once; no other agent does.

@@ -108,10 +108,7 @@ class Doc:
         return bool(node and node.kind and not self.text[node.start + 1 : node.end - 1].strip())
 
     def append(self, path: tuple[str, ...], what: Any) -> None:
-        """Adds a value to the end of the array at a path of keys; what lacks of the path is made.
-
-        Raises Broken where something else stands there.
-        """
+        """Adds to the array at a path, which is made. Raises Broken where another value is."""
         node, rest = self._walk(path)
         if rest:
             self._insert_below(node, rest, [what])
@@ -216,9 +213,7 @@ class Doc:
         self.root = parse(self.text)
 
     def _wide(self, holder: Node) -> bool:
-        """Whether items of a holder stand on lines of their own, as those of the file do if it has
-        none.
-        """
+        """Whether items of a holder, or else of the file, stand on lines of their own."""
         assert self.root is not None
         shown = holder if holder.items else self.root
         return not shown.items or "\n" in self.text[shown.start : shown.items[0].start]

@@ -125,9 +125,7 @@ def reads(name: str) -> bool:
 
 
 def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool's input: an object, also one written as a text, else fields of the event itself; a
-    text that is no object is `input`.
-    """
+    """A tool's input: an object, a text with one, or fields of the event; else {"input": text}."""
     value = payload.get("tool_input", payload.get("toolArgs", payload))
     if isinstance(value, str):
         value = (value.startswith("{") and _object(value)) or {"input": value}

@@ -207,10 +207,7 @@ def _lines(cache: Cache, id: str) -> list[bytes]:
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
-    """All receipts, newest first, in the form `listed` has.
-
-    Of one part the fullest record counts; shapes of others are left out.
-    """
+    """All receipts as `listed` has them, newest first; of one part the fullest record."""
     best: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
     sql = f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"
     for (raw,) in cache.db.execute(sql):

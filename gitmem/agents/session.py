@@ -96,10 +96,7 @@ class Notes:
         return found
 
     def read(self) -> dict[str, list[str]]:
-        """Kind -> values in the order they were first noted, each once; every kind has a list.
-
-        Of "shown" the ids alone, also those that subagents were shown.
-        """
+        """Kind -> values in the order they came, each once, for every kind; of "shown" the ids."""
         found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
         for kind, _, values, _ in self.lines():
             found[kind].update((v, None) for v in values if kind != "shown" or "=" not in v)

@@ -55,9 +55,7 @@ _AGAIN = "run `git mem install git`"
 
 @dataclass
 class Survey:
-    """`on`: our hooks that git runs; `placed`: our hooks that exist somewhere; `problems`: (text,
-    hint) of everything that keeps them from working.
-    """
+    """Our hooks that git runs (`on`), that exist (`placed`), and (text, hint) of `problems`."""
 
     directory: str
     on: list[str] = field(default_factory=list)

@@ -145,9 +145,7 @@ def ask(common_dir: str, line: bytes = BEHIND) -> bool:
 
 
 def wake(common_dir: str) -> bool:
-    """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`.
-    Of several that find none, one starts it.
-    """
+    """Starts one worker, detached, unless one is alive; whether it did. Append first."""
     mem_dir = memfile.directory(common_dir)
     if not asleep(mem_dir) or not hasattr(os, "posix_spawn"):
         return False
@@ -293,10 +291,7 @@ def _alone(
 
 
 def _keep(path: str, lines: list[bytes]) -> int:
-    """Adds lines that failed; returns how many found no place.
-
-    Raises OSError: then none is added, and the file they came from stays for the next drain.
-    """
+    """Adds lines that failed; returns how many found no place. Raises OSError: then adds none."""
     if not lines or _size(path) >= MOST // 2:
         return len(lines)
     data = b"\n" + b"\n".join(lines) + b"\n"
