@@ -48,18 +48,13 @@ _KINDS = {
 
 
 def choose(
-    store: Store,
-    most: int = MOST,
-    *,
-    team_only: bool = False,
-    only: set[str] | None = None,
-    everywhere: bool = False,
+    store: Store, most: int = MOST, *, team_only: bool = False, only: set[str] | None = None
 ) -> list[dict[str, Any]]:
     """The memories worth writing, as public objects, the most lasting and newest first.
 
-    `only`: of these ids; `everywhere`: worth it at the HEAD of some worktree.
+    `only`: those of these ids that are worth it at the HEAD of some worktree.
     """
-    heads = store.repo.heads() if everywhere else [store.repo.head()]
+    heads = [store.repo.head()] if only is None else store.repo.heads()
     filter = Filter(scope="team" if team_only else "")
 
     def read(cache: Cache) -> list[dict[str, Any]]:
@@ -161,7 +156,7 @@ def tend(store: Store) -> None:
         ids = {topic.ours for _, topic in automemory_dir.ours(directory)}
         if ids:
             team_only = in_tree(store, directory)
-            items = choose(store, len(ids), team_only=team_only, only=ids, everywhere=True)
+            items = choose(store, len(ids), team_only=team_only, only=ids)
             write(store, directory, items)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from ..anchors import patch_id
@@ -97,12 +98,9 @@ def take(
 
 def at_start(cwd: str, environ: Mapping[str, str], sight: Sight) -> None:
     """A session start's reading."""
-    store = open_store(environ, cwd, strict=False)
-    try:
+    with closing(open_store(environ, cwd, strict=False)) as store:
         take(store, sight.path)
         automemory.keep(store.repo.mem_dir, sight)
-    finally:
-        store.close()
 
 
 def from_events(store: Store, events: list[dict[str, Any]]) -> None:
@@ -213,9 +211,7 @@ class _Known:
         digests = sorted({d for topic, _ in topics for d in _digests(topic)})
 
         def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
-            named = (
-                "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row"
-            )
+            named = "SELECT id, source FROM memory WHERE source BETWEEN ? AND ? ORDER BY at, row"
             own = cache.db.execute(named, (SOURCE, _UP_TO)).fetchall()
             same = "SELECT digest, id FROM memory WHERE status = 0 AND digest IN {}"
             return own, dict(select_in(cache.db, same, digests))

@@ -47,12 +47,12 @@ def _session_start(call: Call) -> None:
     if announced and (call.say("") or not call.message):
         announce.told(call.here.mem_dir)
     spool.rescue(call.here.common_dir)  # text that a killed client left must not wait for days
-    # After the answer: the client gives its notes to its model itself; the next prompt is to find
-    # the new ones.
-    if call.agent == "claude" and (
-        line := take_notes(call.here, call.environ, call.deadline.until)
-    ):
-        call.ask(line)
+    if call.agent == "claude":
+        # After the answer: the client tells its model its notes itself, only the next prompt needs
+        # them here.
+        line = take_notes(call.here, call.environ, call.deadline.until)
+        if line:
+            call.ask(line)
 
 
 def take_notes(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:

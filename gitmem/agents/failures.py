@@ -5,7 +5,8 @@ for a week. A line holds the time, the event and the reason (words of ours, a cl
 place in our code), no text of a prompt, a memory or a command.
 
 Promise: the file is bounded, the count is not: a full file begins anew with its number of lines, as
-`+n`, and its last one. Writing never raises; where nothing can be written nothing is counted.
+`+n`, and its last one (of other processes' lines of that moment some may be missed). Writing never
+raises; where nothing can be written nothing is counted.
 
 Imports only `os` and `time`: every prompt waits for it.
 """

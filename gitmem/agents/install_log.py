@@ -93,7 +93,7 @@ class Ledger:
                     }
                     self._save()
                 os.makedirs(os.path.dirname(real), exist_ok=True)
-                config_journal.replace(real, _encode(text), 0o666)
+                config_journal.replace(real, text.encode("utf-8", "surrogateescape"), 0o666)
         except OSError as e:
             _tidy(made)
             self._set(real, note)
@@ -202,9 +202,5 @@ def _tidy(directories: list[str]) -> None:
             return
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _digest(text: str) -> str:
-    return hashlib.sha256(_encode(text)).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

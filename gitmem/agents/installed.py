@@ -102,11 +102,11 @@ def _look(target: str, scope: str, path: str) -> Found | None:
 
 
 def unread(agent: targets.Agent, path: str) -> str:
-    """Why an agent cannot read its settings file; "" where it can, or where we do not know how
-    strict it is.
+    """Why an agent cannot read its settings file; "" where it can, or nobody knows.
 
     Claude Code (2.1.197, 2.1.330) takes no settings at all from a file that has a comment, a comma
-    too many or a control character in a string, and says nothing."""
+    too many or a control character in a string, and says nothing.
+    """
     if agent.name != "claude":
         return ""
     try:

@@ -120,13 +120,15 @@ def pending(path: str) -> list[Entry]:
         return found
     last = marks[-1]
     # A purge may have taken the named line out; then the mark's own place is what is left.
-    named = [i for i in range(last) if found[last][2][:1] == [_digest(found[i][3])]]
+    named = [i for i in range(last) if found[last][2][:1] == [sha256(found[i][3]).hexdigest()[:32]]]
     return [entry for entry in found[(named or marks)[-1] + 1 :] if entry[0] != "receipt"]
 
 
 def mark(path: str, entry: Entry) -> bool:
     """Says that receipts tell of everything up to this line."""
-    return _append(path, b"", _line("receipt", [_digest(entry[3])]), MOST + _LONGEST)
+    return _append(
+        path, b"", _line("receipt", [sha256(entry[3]).hexdigest()[:32]]), MOST + _LONGEST
+    )
 
 
 def files(mem_dir: str) -> list[tuple[str, float]]:
@@ -174,10 +176,6 @@ def _line(kind: str, values: Iterable[str]) -> bytes:
         kept.append(value)
     text = fastjson.dumps([kind, round(time.time(), 3), *kept])
     return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _digest(line: bytes) -> str:
-    return sha256(line).hexdigest()[:32]
 
 
 def _parse(line: bytes) -> Entry | None:
