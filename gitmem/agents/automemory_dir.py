@@ -143,9 +143,7 @@ def wipe(
     store: Store, ids: Iterable[str], records: Iterable[Record]
 ) -> tuple[list[str], list[str]]:
     """(files that changed, files of others that still hold the text). Takes purged memories out of
-    all that we wrote.
-
-    A file that somebody changed loses the lines that the memory had, and keeps the rest.
+    all that we wrote; a file that somebody changed loses their lines alone.
     """
     gone = set(ids)
     said = [r.data.get(name) for r in records for name in ("title", "body")]

@@ -246,8 +246,3 @@ def units(text: str) -> int:
 def size(text: str) -> int:
     """UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def tokens(text: str) -> int:
-    """About how many tokens a model makes of a text: no model's own count, and no promise."""
-    return int(size(text) / BYTES) + bool(text)

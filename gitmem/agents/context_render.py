@@ -21,7 +21,6 @@ from .context_item import (
     bare,
     shortened,
     size,
-    tokens,
 )
 
 TYPE_CHECKING = False
@@ -72,7 +71,8 @@ class Block:
 
     @property
     def tokens(self) -> int:
-        return tokens(self.render("xml"))
+        """About how many a model makes of it: no model's own count, and no promise."""
+        return int(size(self.render()) / BYTES) + 1
 
     def degrade(self, reason: str) -> None:
         """Says why something may be missing; the last memories make room for that."""

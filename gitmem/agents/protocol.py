@@ -213,16 +213,15 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
         return b""
     if event == "PreCompact":
         return context.encode("utf-8", "replace")
+    prompt = event == _PROMPT
     answer: dict[str, Any] = {}
-    if not context:
-        pass
-    elif agent == "copilot":
+    if context and agent == "copilot":
         answer = {"additionalContext": context}
-    elif agent == "cursor":
-        goes_on = {"continue": True} if event == _PROMPT else {}
+    elif context and agent == "cursor":
+        goes_on = {"continue": True} if prompt else {}
         answer = {**goes_on, "additional_context": context}
-    else:
-        name = "BeforeAgent" if agent == "gemini" and event == _PROMPT else event
+    elif context:
+        name = "BeforeAgent" if agent == "gemini" and prompt else event
         answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
     if message and agent == "claude":
         answer = {"systemMessage": message, **answer}

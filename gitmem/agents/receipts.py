@@ -102,11 +102,12 @@ def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str,
 
 def _shown(entries: list[Entry]) -> list[tuple[dict[str, str], list[str]]]:
     """(`name=value` words, ids) of each line that tells of memories shown."""
-    lines = [values for kind, _, values, _ in entries if kind == "shown"]
-    return [
-        (dict(v.split("=", 1) for v in values if "=" in v), list(filter(confidence.is_id, values)))
-        for values in lines
-    ]
+    out = []
+    for kind, _, values, _ in entries:
+        if kind == "shown":
+            about = dict(v.split("=", 1) for v in values if "=" in v)
+            out.append((about, [v for v in values if confidence.is_id(v)]))
+    return out
 
 
 def _ids(entries: list[Entry]) -> set[str]:
@@ -118,9 +119,9 @@ def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     out: dict[str, dict[str, None]] = {}
     for about, ids in _shown(entries):
         route = about.get("route", "")
-        out.setdefault(route if route in session.ROUTES else "prompt", {}).update(
-            dict.fromkeys(ids)
-        )
+        if route not in session.ROUTES:
+            route = "prompt"
+        out.setdefault(route, {}).update(dict.fromkeys(ids))
     return out
 
 
