@@ -89,12 +89,12 @@ def test_the_hooks_of_the_plugin_are_those_of_an_installation() -> None:
                         "type": "command",
                         "command": "${CLAUDE_PLUGIN_ROOT}/hooks/agent.sh",
                         "args": [event],
-                        "timeout": seconds,
+                        "timeout": targets.seconds(event),
                     }
                 ],
             }
         ]
-        for event, seconds in events.items()
+        for event in events
     }
     assert (ROOT / "hooks/agent.sh").stat().st_mode & 0o111 == 0o111
 

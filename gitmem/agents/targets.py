@@ -55,29 +55,29 @@ class Agent:
         return os.path.join(directory, name) if self.user and os.path.isabs(directory) else ""
 
 
-def _seconds(event: str) -> int:
+def seconds(event: str) -> int:
     """The agent's limit, far above the hook's own: under load it must not lose the answer."""
     return 10 if protocol.event_of(event) == "SessionStart" else 5
 
 
 def _handler(event: str, command: str) -> dict[str, Any]:
-    handler = {"type": "command", "command": command, "timeout": _seconds(event)}
+    handler = {"type": "command", "command": command, "timeout": seconds(event)}
     matcher = {"matcher": FILES} if event == "PreToolUse" else {}
     return {**matcher, "hooks": [handler]}
 
 
 def _gemini(event: str, command: str) -> dict[str, Any]:
-    milliseconds = _seconds(event) * 1000
+    milliseconds = seconds(event) * 1000
     handler = {"type": "command", "command": command, "timeout": milliseconds}
     return {"hooks": [{"name": "git-mem", **handler}]}
 
 
 def _cursor(event: str, command: str) -> dict[str, Any]:
-    return {"command": command, "timeout": _seconds(event)}
+    return {"command": command, "timeout": seconds(event)}
 
 
 def _copilot(event: str, command: str) -> dict[str, Any]:
-    return {"type": "command", "bash": command, "timeoutSec": _seconds(event)}
+    return {"type": "command", "bash": command, "timeoutSec": seconds(event)}
 
 
 _CODEX = "SessionStart UserPromptSubmit PostToolUse Stop SubagentStart SubagentStop"
