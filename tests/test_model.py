@@ -338,11 +338,11 @@ def test_a_changed_or_vanished_file_is_not_used(tmp_path: pathlib.Path) -> None:
     chosen.add(chosen.directory(environ), str(mine), "", "", "")
     assert chosen.choice(registry.LANGUAGE, "m", environ).path == str(mine)
     gguf(mine, b"other")
-    assert "has changed" in chosen.choice(registry.LANGUAGE, "m", environ).reason
+    assert "has changed" in chosen.choice(registry.LANGUAGE, "m", environ).problem
     mine.unlink()
-    assert "not at" in chosen.choice(registry.LANGUAGE, "m", environ).reason
-    assert "was not fetched" in chosen.choice(registry.LANGUAGE, "qwen3-4b", environ).reason
-    assert "not there" in chosen.choice(registry.LANGUAGE, str(mine), environ).reason
+    assert "not at" in chosen.choice(registry.LANGUAGE, "m", environ).problem
+    assert "was not fetched" in chosen.choice(registry.LANGUAGE, "qwen3-4b", environ).problem
+    assert "not there" in chosen.choice(registry.LANGUAGE, str(mine), environ).problem
     for kind in (registry.LANGUAGE, registry.EMBEDDING):
         assert chosen.choice(kind, "", environ) == chosen.Choice("", "", "", ""), (
             "without a choice there is no model and no complaint"
@@ -352,15 +352,15 @@ def test_a_changed_or_vanished_file_is_not_used(tmp_path: pathlib.Path) -> None:
 def test_a_damaged_list_counts_as_empty_and_is_written_anew(tmp_path: pathlib.Path) -> None:
     for text in ("{", "[]", '{"a": 1}', '{"a": {"path": "x"}}'):
         (tmp_path / "models.json").write_text(text)
-        assert chosen.installed(str(tmp_path)) == []
+        assert chosen.installed(str(tmp_path)) == {}
     chosen.add(str(tmp_path), str(gguf(tmp_path / "m.gguf")), "", "", "")
-    assert [m.name for m in chosen.installed(str(tmp_path))] == ["m"]
+    assert [*chosen.installed(str(tmp_path))] == ["m"]
 
 
 def test_a_checksum_that_was_asked_for_must_hold(tmp_path: pathlib.Path) -> None:
     with pytest.raises(MemError, match="not " + "0" * 64):
         chosen.add(str(tmp_path), str(gguf(tmp_path / "m.gguf")), "", "", "0" * 64)
-    assert chosen.installed(str(tmp_path)) == []
+    assert chosen.installed(str(tmp_path)) == {}
 
 
 # --- the prompt ------------------------------------------------------------------

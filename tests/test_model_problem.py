@@ -14,7 +14,7 @@ from conftest import Lab
 from test_classify import LONG
 
 from gitmem.capture import worker_tasks
-from gitmem.models import llamaproc, promptform, registry, usable
+from gitmem.models import chosen, llamaproc, promptform, registry
 from gitmem.store import open_store
 
 TURN = json.dumps({"id": "a", "role": "user", "text": LONG})
@@ -128,19 +128,19 @@ def test_what_a_failed_process_said_is_kept_until_one_answers(
 
     def kept() -> str:
         setting = store.settings["model"]
-        return usable.state(registry.LANGUAGE, setting, lab.env, store.repo.mem_dir).problem
+        return chosen.choice(registry.LANGUAGE, setting, lab.env, store.repo.mem_dir).problem
 
     monkeypatch.chdir(place.repo)
     store = open_store(lab.env, warn=lambda line: None)
     try:
         assert "status 3" in ask("raise SystemExit(3)") and "status 3" in kept()
-        assert (pathlib.Path(store.repo.mem_dir) / usable.FAILED).stat().st_mode & 0o777 == 0o600
+        assert (pathlib.Path(store.repo.mem_dir) / chosen.FAILED).stat().st_mode & 0o777 == 0o600
         assert ask(ANSWERS) == "" and kept() == ""
-        assert not os.path.exists(os.path.join(store.repo.mem_dir, usable.FAILED))
+        assert not os.path.exists(os.path.join(store.repo.mem_dir, chosen.FAILED))
         assert "no room" in ask('print(\'{"error": "no\\\\n room"}\')') and "no room" in kept()
         place.file.write_bytes(b"GGUF\3\0\0\0 another")
         assert kept() == "", "another file is not judged by the failure of the last"
-        (pathlib.Path(store.repo.mem_dir) / usable.FAILED).write_text("[1")
+        (pathlib.Path(store.repo.mem_dir) / chosen.FAILED).write_text("[1")
         assert kept() == ""
     finally:
         store.close()

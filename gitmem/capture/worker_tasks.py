@@ -15,7 +15,7 @@ from typing import Any
 
 from ..git import memfile
 from ..hooks import announce
-from ..models import chosen, llamaproc, registry, usable
+from ..models import chosen, llamaproc, registry
 from ..store import Store
 from . import (
     calibrate,
@@ -173,10 +173,9 @@ class Model:
         self, store: Store, environ: Mapping[str, str], until: float = float("inf")
     ) -> None:
         self._mem_dir = store.repo.mem_dir
-        setting = store.settings["model"]
-        self._choice, self._problem, _ = usable.state(registry.LANGUAGE, setting, environ, "")
+        self._choice = chosen.choice(registry.LANGUAGE, store.settings["model"], environ)
         self._asker: llamaproc.Asker | None = None
-        if self._choice.path and not self._problem:
+        if self._choice.path and not self._choice.problem:
             cache = chosen.cache_directory(environ)
             self._asker = llamaproc.Asker(self._choice.path, cache, until=until)
 
@@ -188,8 +187,8 @@ class Model:
     def problem(self) -> str:
         """Why the model that is wanted judged nothing so far, "" where no question failed."""
         if self._asker and self._asker.reason and not self._asker.answered:
-            return usable.failure(self._choice.name, self._asker.reason)
-        return self._problem
+            return chosen.failure(self._choice.name, self._asker.reason)
+        return self._choice.problem
 
     def __enter__(self) -> Model:
         return self
@@ -199,6 +198,6 @@ class Model:
         if asker:
             asker.child.kill()
             if asker.answered:
-                usable.note(self._mem_dir, self._choice.path, "")
+                chosen.note_failure(self._mem_dir, self._choice.path, "")
             elif asker.reason:
-                usable.note(self._mem_dir, self._choice.path, asker.reason)
+                chosen.note_failure(self._mem_dir, self._choice.path, asker.reason)

@@ -19,24 +19,20 @@ from ..feedback import usage_stats
 from ..git import config as settings
 from ..hooks import githooks
 from ..memory import listing, proposals
-from ..models import llamavec
+from ..models import chosen, llamavec, registry
 from ..store import Store
 from . import app, load
-from .common import answer, chosen_vectors, opened, values, write_json
-from .options import Json, argument, flag
+from .common import chosen_vectors, values
+from .options import Answer, argument, command, flag
 
 
-@app.command("status")
-def status_command(*, as_json: Json) -> int:
+@command("status", enabled=False)
+def status_command(store: Store) -> Answer:
     """Say what is stored, where, and whether the cache is up to date."""
-    with opened(needs_enabled=False) as store:
-        facts, hooks = _status(store), githooks.survey(store)
-        missing = [f"{key} = {value}" for key, value, _ in setup.missing(store)]
-        facts.update(hooks=hooks.on, missing_settings=missing)
-        if not as_json:
-            _say_pairs(facts)
-        remarks = _remarks(store, facts, hooks.problems)
-        return answer(facts, remarks, as_json)
+    facts, hooks = _status(store), githooks.survey(store)
+    missing = [f"{key} = {value}" for key, value, _ in setup.missing(store)]
+    facts.update(hooks=hooks.on, missing_settings=missing)
+    return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems)])
 
 
 def _status(store: Store) -> dict[str, Any]:
@@ -62,7 +58,7 @@ def _status(store: Store) -> dict[str, Any]:
     }
 
 
-def _say_pairs(facts: dict[str, Any]) -> None:
+def _pairs(facts: dict[str, Any]) -> list[tuple[str, str]]:
     memories = (
         f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
         f" {facts['superseded']} superseded, {facts['forgotten']} forgotten"
@@ -73,10 +69,12 @@ def _say_pairs(facts: dict[str, Any]) -> None:
         model = "" if missing is None else f", {missing} without one of the encoder or chosen model"
         size = os.path.getsize(facts["cache"]) / 1e6
         cache = f"{size:.1f} MB, up to date, {facts['without_vectors']} without a vector{model}"
-    refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items())
+    refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items()) or "none yet"
     hooks = ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
-    render.pairs([("repository", facts["repository"]), ("memories", memories)])
-    render.pairs([("git hooks", hooks), ("refs", refs or "none yet"), ("cache", cache)])
+    return [
+        *(("repository", facts["repository"]), ("memories", memories), ("git hooks", hooks)),
+        *(("refs", refs), ("cache", cache)),
+    ]
 
 
 def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]]) -> Iterator[str]:
@@ -104,8 +102,6 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
 
 def _without_better(store: Store) -> int | None:
     """Memories without a better vector; None where none is wanted. Starts no model."""
-    from ..models import chosen, registry
-
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
     if not choice.path:
         if not store.settings.flag("encoder"):
@@ -115,48 +111,46 @@ def _without_better(store: Store) -> int | None:
     return store.with_cache(lambda cache: model_vectors.missing_by_prefix(cache, start))[0]
 
 
-@app.command("index")
+@command("index")
 def index_command(
-    *,
+    store: Store,
     all: bool = flag(
         "--all",
         "Also make the encoder's vectors that are missing (or those of the model that `git mem"
         " model use NAME --embed` chose); goes on where it was broken off.",
     ),
     rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Bring the cache up to date (every recall does it too)."""
-    with opened() as store:
-        start = time.perf_counter()
-        if rebuild:
-            store.discard()
-        read = 0
-        with render.progress("indexing", total=None) as advance:
+    start = time.perf_counter()
+    if rebuild:
+        store.discard()
+    read = 0
+    with render.progress("indexing", total=None) as advance:
 
-            def tell(done: int) -> None:
-                nonlocal read
-                advance(done - read)
-                read = done
+        def tell(done: int) -> None:
+            nonlocal read
+            advance(done - read)
+            read = done
 
-            def count(cache: Cache) -> tuple[int, str]:
-                memories, space = Filter().count(cache), cache.meta("space")
-                store.trust.catch_up(cache, None)
-                return memories, space
+        def count(cache: Cache) -> tuple[int, str]:
+            memories, space = Filter().count(cache), cache.meta("space")
+            store.trust.catch_up(cache, None)
+            return memories, space
 
-            (memories, space), _ = store.with_cache(count, progress=tell, deep=rebuild)
-        anchor_state_update.update(store)
-        made = _better_vectors(store) if all else None
-        seconds = time.perf_counter() - start
-        facts = {"memories": memories, "lines_read": read, "space": space}
-        facts.update(seconds=round(seconds, 3), **(made or {}))
-        lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
-        if made:
-            new = f"{made['made']} vectors made in the space {made['better']}"
-            lines.append(f"{new}, {made['missing']} missing")
-        elif all:
-            lines.append("the encoder is off: `git config mem.encoder true` turns it on")
-        return answer(facts, lines, as_json)
+        (memories, space), _ = store.with_cache(count, progress=tell, deep=rebuild)
+    anchor_state_update.update(store)
+    made = _better_vectors(store) if all else None
+    seconds = time.perf_counter() - start
+    facts = {"memories": memories, "lines_read": read, "space": space}
+    facts.update(seconds=round(seconds, 3), **(made or {}))
+    lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
+    if made:
+        new = f"{made['made']} vectors made in the space {made['better']}"
+        lines.append(f"{new}, {made['missing']} missing")
+    elif all:
+        lines.append("the encoder is off: `git config mem.encoder true` turns it on")
+    return Answer(facts, lines)
 
 
 def _better_vectors(store: Store) -> dict[str, Any] | None:
@@ -180,86 +174,73 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
     return {"made": made, "missing": left, "better": space}
 
 
-@app.command("stats")
-def stats_command(*, as_json: Json) -> int:
+@command("stats")
+def stats_command(store: Store) -> Answer:
     """Count memories by type, author, tag and month, what agents were shown of them, and what of
     that was used.
     """
-    with opened() as store:
-        numbers = store.with_cache(
-            lambda cache: {**listing.counts(store, cache), **receipts.counts(cache)}
-        )[0]
-        if as_json:
-            write_json(numbers)
-            return 0
-        for name, value in numbers.items():
-            if name == "feedback":
-                render.pairs(usage_stats.lines(value))
-            elif not isinstance(value, dict):
-                render.pairs([(name.replace("_", " "), value)])
-            elif value:
-                counts = ", ".join(f"{key or 'none'} {n}" for key, n in value.items())
-                render.pairs([(name, counts)])
-        return 0
+    numbers = store.with_cache(
+        lambda cache: {**listing.counts(store, cache), **receipts.counts(cache)}
+    )[0]
+    pairs: list[tuple[str, Any]] = []
+    for name, value in numbers.items():
+        if name == "feedback":
+            pairs += usage_stats.lines(value)
+        elif not isinstance(value, dict):
+            pairs.append((name.replace("_", " "), value))
+        elif value:
+            pairs.append((name, ", ".join(f"{key or 'none'} {n}" for key, n in value.items())))
+    return Answer(numbers, pairs)
 
 
-@app.command("doctor")
+@command("doctor", enabled=False)
 def doctor_command(
-    *,
+    store: Store,
     repair: bool = flag("--repair --fix", "Mend what needs no decision of yours; then look again."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Look for everything that could be wrong.
 
     Changes nothing unless asked. Exit code 1 where something is.
     """
-    with opened(needs_enabled=False) as store:
+    findings = doctor.examine(store)
+    done = doctor.repair(findings) if repair else []
+    if done:
         findings = doctor.examine(store)
-        done = doctor.repair(findings) if repair else []
-        if done:
-            findings = doctor.examine(store)
-        value = [
-            {**values(f, "level", "text", "hint"), "repairable": bool(f.repair)} for f in findings
-        ]
-        lines = [f"mended: {line}" for line in done]
-        for f in findings:
-            lines.append(f"{f.level + ':':<6}{f.text}")
-            if f.hint:
-                lines.append(f"      {f.hint}")
-        return answer(
-            value, lines, as_json, 1 if any(f.level == doctor.BAD for f in findings) else 0
-        )
+    found = [{**values(f, "level", "text", "hint"), "repairable": bool(f.repair)} for f in findings]
+    lines = [f"mended: {line}" for line in done]
+    for f in findings:
+        lines.append(f"{f.level + ':':<6}{f.text}")
+        if f.hint:
+            lines.append(f"      {f.hint}")
+    return Answer(found, lines, int(any(f.level == doctor.BAD for f in findings)))
 
 
-@app.command("config")
+@command("config", enabled=False)
 def config_command(
+    store: Store,
     name: str = argument("", "A setting; without it, all are listed.", None),
     value: str = argument("", "The new value ('' removes it).", None),
-    *,
-    as_json: Json,
-) -> int:
+) -> Answer | int:
     """Show or change settings (the same as `git config mem.NAME`)."""
-    with opened(needs_enabled=False) as store:
-        if name is None:
-            return _list_settings(store, as_json)
-        wanted = name.removeprefix("mem.").lower()
-        short = next((n for n in settings.SETTINGS if n.lower() == wanted), "")
-        if not short:
-            known = ", ".join("mem." + n for n in settings.SETTINGS)
-            raise UsageError(f"no setting '{name}'", hint=f"there are {known}")
-        key = "mem." + short
-        if value is None:
-            found = store.settings[short]
-            return answer({"name": key, "value": found}, [found], as_json)
-        if value == "":
-            store.repo.git.run("config", "--local", "--unset-all", key, ok=(0, 5))
-        else:
-            value = settings.check(short, settings.SETTINGS[short][0], value)
-            store.repo.git.run("config", "--local", key, value)
-        return 0
+    if name is None:
+        return _list_settings(store)
+    wanted = name.removeprefix("mem.").lower()
+    short = next((n for n in settings.SETTINGS if n.lower() == wanted), "")
+    if not short:
+        known = ", ".join("mem." + n for n in settings.SETTINGS)
+        raise UsageError(f"no setting '{name}'", hint=f"there are {known}")
+    key = "mem." + short
+    if value is None:
+        return Answer({"name": key, "value": store.settings[short]}, [store.settings[short]])
+    if value == "":
+        store.repo.git.run("config", "--local", "--unset-all", key, ok=(0, 5))
+    else:
+        value = settings.check(short, settings.SETTINGS[short][0], value)
+        store.repo.git.run("config", "--local", key, value)
+    return 0
 
 
-def _list_settings(store: Store, as_json: bool) -> int:
+def _list_settings(store: Store) -> Answer:
     rows = [
         {
             "name": "mem." + name,
@@ -270,7 +251,7 @@ def _list_settings(store: Store, as_json: bool) -> int:
         for name, setting in settings.SETTINGS.items()
     ]
     lines = [f"{r['name']} = {r['value']}  ({r['from']}; {r['meaning']})" for r in rows]
-    return answer(rows, lines, as_json)
+    return Answer(rows, lines)
 
 
 @app.command("help", hidden=True)

@@ -16,13 +16,12 @@ from ..engine.filters import Filter
 from ..git import discover
 from ..store import Store
 from . import app
-from .common import answer, opened, warn
-from .options import AT, Json, argument, flag, number, text
+from .common import opened, warn
+from .options import AT, Answer, argument, command, flag, number, text
 
 
-@app.command("context")
+@command("context")
 def context_command(
-    *,
     budget: int = number(
         "--budget TOKENS", "About how many tokens; default: mem.contextBudget, or by the project."
     ),
@@ -60,9 +59,8 @@ def context_command(
             return context.build(cache, place, budget=budget, purpose=purpose)
 
         found = store.with_cache(build)[0]
-    json = chosen == "json"
-    lines = [] if json else found.render(chosen).removesuffix("\n").split("\n")
-    return answer(found.value() if json else None, lines, json, 0 if found.items else 1)
+    lines = found.render(chosen).removesuffix("\n").split("\n")
+    return Answer(found.value(), lines, 0 if found.items else 1).print(chosen == "json")
 
 
 def _then(
@@ -102,23 +100,21 @@ def hook_command(
     hook.main([event, "--agent", agent], os.environ)  # a real call never comes here: `__main__`
 
 
-@app.command("receipts")
+@command("receipts")
 def receipts_command(
-    *,
+    store: Store,
     session: str = text(
         "--session ID", "Only of this session (its id, or the first digits), with the memories."
     ),
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
     where there are none.
 
     A session that was forked, or resumed under another id, has what its predecessor was given
     before it too; that is not known here."""
-    with opened() as store:
-        found = receipts.listed(store, session, limit)
-        return answer(found, _receipts(store, found, session), as_json, 0 if found else 1)
+    found = receipts.listed(store, session, limit)
+    return Answer(found, _receipts(store, found, session), 0 if found else 1)
 
 
 def _receipts(store: Store, found: list[dict[str, Any]], session: str) -> Iterator[str]:

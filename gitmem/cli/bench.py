@@ -10,29 +10,26 @@ import typer
 from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
 from ..core.errors import MemError
-from . import app
-from .common import answer, chosen_vectors, opened, warn, write_file
-from .options import Json, argument, number, text
+from .common import chosen_vectors, opened, warn, write_file
+from .options import Answer, argument, command, number, text
 
 _SHOWN = 5  # everyday prompts that are named; --json names all
 
 
-@app.command("bench")
+@command("bench")
 def bench_command(
     folder: str = argument(
         "[FOLDER]",
         "A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
         "",
     ),
-    *,
     save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
     sample: int = number(
         "--sample N",
         "Ask at most so many questions (default: all of a folder, 200 of your own memories).",
     ),
     seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Measure how well memories are found.
 
     Without FOLDER your own: by questions made of their titles, and by everyday prompts, which
@@ -65,7 +62,7 @@ def bench_command(
         bars = [(name, f.mean, f.low, f.high) for name, f in rows]
         write_file(save, [bar_chart.bars(bars, title)])
     remarks = _remarks_folder(found) if folder else _remarks_own(found)
-    return answer(_public(found), [title, *_table(rows), *remarks], as_json)
+    return Answer(_public(found), [title, *_table(rows), *remarks])
 
 
 def _table(rows: list[tuple[str, Estimate]]) -> Iterator[str]:

@@ -7,37 +7,31 @@ from ..capture import calibrate, pipeline, reliability_diagram
 from ..capture.calibrate import Report
 from ..capture.reliability_diagram import Pair
 from ..core.plural import many
-from . import app
-from .common import answer, opened
-from .options import Json, flag
+from ..store import Store
+from .options import Answer, command, flag
 
 _Thresholds = tuple[float, float]  # from which confidence on a turn is AUTO, and SUGGEST
 
 
-@app.command("calibrate")
+@command("calibrate")
 def calibrate_command(
+    store: Store,
     dry_run: bool = flag("--dry-run", "Change nothing, only say what would change."),
     reset: bool = flag("--reset", "Go back to the calibration that came with git mem."),
-    *,
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code
     1 where nothing changed.
 
     New numbers count only if they predict decisions better that they were not fitted to. They live
     in your private notes. Needs scikit-learn: `pip install 'git-mem[llm]'`."""
-    with opened() as store:
-        if reset:
-            changed = not dry_run and calibrate.reset(store)
-            if changed:
-                said, line = "reset", "back to the packaged calibration"
-            else:
-                said, line = "unchanged", "the packaged calibration is in force"
-            return answer({"status": said}, [line], as_json, 0 if changed else 1)
-        report = calibrate.calibrate(store, write=not dry_run)
-        tiers = pipeline.thresholds(store)
-        facts = _facts(report, tiers, dry_run)
-        return answer(facts, _lines(report, tiers, dry_run), as_json, 0 if report.better else 1)
+    if reset and not dry_run and calibrate.reset(store):
+        return Answer({"status": "reset"}, ["back to the packaged calibration"])
+    if reset:
+        return Answer({"status": "unchanged"}, ["the packaged calibration is in force"], 1)
+    report = calibrate.calibrate(store, write=not dry_run)
+    tiers = pipeline.thresholds(store)
+    facts, lines = _facts(report, tiers, dry_run), _lines(report, tiers, dry_run)
+    return Answer(facts, lines, 0 if report.better else 1)
 
 
 def _tiers(pairs: list[Pair], thresholds: _Thresholds) -> dict[str, dict[str, Any]]:

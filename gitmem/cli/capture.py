@@ -13,14 +13,13 @@ from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
 from ..hooks import spool, worker_log
-from ..models import registry, usable
+from ..models import chosen, registry
 from ..store import Store
-from . import app
-from .common import answer, json_lines, opened, refused, warn, write, write_json
-from .options import flag
+from .common import json_lines, opened, refused, warn, write, write_json
+from .options import Answer, command, flag
 
 
-@app.command("capture")
+@command("capture")
 def capture_command(
     now: bool = flag(
         "--now", "Work off what hooks have left and new commits, and wait for the end of it."
@@ -35,13 +34,13 @@ def capture_command(
     as_json: bool = flag(
         "--json", "One JSON object a line: id, keep, type, confidence, tier, stage."
     ),
-) -> int:
+) -> Answer | int:
     """Judge what is worth remembering."""
     if now and (dry_run or jsonl):
         raise UsageError("--now and --dry-run exclude each other")
     if now:
         with opened() as store:
-            return _now(store, as_json)
+            return _now(store)
     if not (dry_run and jsonl):
         raise UsageError(
             "nothing to judge",
@@ -78,7 +77,7 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
     return 1 if bad else 0
 
 
-def _now(store: Store, as_json: bool) -> int:
+def _now(store: Store) -> Answer:
     """Waits for a worker that is at it, then does its work here; says what came of both."""
     mem_dir = store.repo.mem_dir
     before = store.with_cache(_captured)[0]
@@ -96,7 +95,7 @@ def _now(store: Store, as_json: bool) -> int:
     for line in failed:
         waits = "" if "given up" in line else " (what it was about waits for the next run)"
         refused(f"{line}{waits}")
-    model = usable.state(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
+    model = chosen.choice(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
     if model.problem:
         warn(f"warning: {model.problem}; rules alone judge")
     facts = {
@@ -111,7 +110,7 @@ def _now(store: Store, as_json: bool) -> int:
     lines = [f"{len(kept)} kept in private notes, {len(suggested)} suggested{review}"]
     if store.settings["capture"] == "false":
         lines.append("mem.capture is off; `git mem config capture commits` or `all` turns it on")
-    return answer(facts, lines, as_json, 1 if failed else 0)
+    return Answer(facts, lines, 1 if failed else 0)
 
 
 def _added(before: list[str], log: list[str]) -> list[str]:

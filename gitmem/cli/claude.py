@@ -1,17 +1,15 @@
 """`git mem sync claude`: memories as files of Claude Code's auto memory; where that lies."""
 
 import os
-from collections.abc import Iterator
 
 from ..agents import automemory, automemory_dir, automemory_export
 from ..core.errors import MemError
 from ..store import Store
-from .common import answer, values
+from .common import values
+from .options import Answer
 
 
-def sync_claude(
-    store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool, as_json: bool
-) -> int:
+def sync_claude(store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool) -> Answer:
     """Writes memories where the client loads them, or removes them from there."""
     sight = look(store)
     if sight.origin == "project":
@@ -30,24 +28,22 @@ def sync_claude(
         report = automemory_export.write(store, directory, memories, dry=dry_run)
     statuses = ("written", "unchanged", "removed", "kept", "left out")
     counts = {status.replace(" ", "_"): report.count(status) for status in statuses}
-
-    def lines() -> Iterator[str]:
-        for item in report.items:
-            if item.status != automemory_dir.UNCHANGED:
-                reason = f" ({item.reason})" if item.reason else ""
-                yield f"{item.status} {item.file}: {item.title}{reason}"
-        would = "would be " if dry_run else ""
-        yield (
-            f"{counts['written']} {would}written, {counts['unchanged']} unchanged,"
-            f" {counts['removed']} {would}removed, in '{directory}'"
-        )
-
     files = [
         {**values(item, "file", "status", "title", "reason"), "id": item.id}
         for item in report.items
     ]
+    lines = []
+    for item in report.items:
+        if item.status != automemory_dir.UNCHANGED:
+            reason = f" ({item.reason})" if item.reason else ""
+            lines.append(f"{item.status} {item.file}: {item.title}{reason}")
+    would = "would be " if dry_run else ""
+    lines.append(
+        f"{counts['written']} {would}written, {counts['unchanged']} unchanged,"
+        f" {counts['removed']} {would}removed, in '{directory}'"
+    )
     found = {"directory": directory, "dry_run": dry_run, **counts, "files": files}
-    return answer(found, [] if quiet else lines(), as_json)
+    return Answer(found, [] if quiet else lines)
 
 
 def look(store: Store) -> automemory.Sight:

@@ -58,15 +58,11 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
     from ..models import chosen, llamavec, registry
 
     choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
-    reason = choice.reason
-    if choice.path:
-        try:
-            vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
-        except llamavec.NoVectors as e:
-            reason = e.message
-    if not vectors and reason:
-        store.reduced = reason
-        warn(f"warning: {reason}; using the packaged table")
+    if choice.path and not choice.problem:
+        vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
+    elif choice.problem:
+        store.reduced = choice.problem
+        warn(f"warning: {choice.problem}; using the packaged table")
     with vectors or nullcontext():
         yield vectors
 

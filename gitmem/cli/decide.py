@@ -14,6 +14,7 @@ from ..memory.consolidate import PAIRS, SHARE, VERSIONS
 from ..memory.proposals import Proposal
 from ..store import Store
 from .common import from_editor, interactive
+from .options import Answer
 
 Item = Suggestion | Proposal
 
@@ -30,25 +31,19 @@ class Decision(NamedTuple):
     allow_secret: bool = False
 
 
-class Done(NamedTuple):
-    facts: dict[str, Any]
-    line: str
-
-
-def accept(store: Store, item: Item, given: Decision) -> Done:
+def accept(store: Store, item: Item, given: Decision) -> Answer:
     """Makes a memory of a suggestion, or does what a proposal says."""
-    if isinstance(item, Proposal):
-        return _accepted(store, item, given)
-    if given.keep:
+    if given.keep and isinstance(item, Suggestion):
         raise UsageError(
             f"'{item.id[:8]}' is a suggestion, not a proposal about memories",
             hint="--accept alone makes a memory of it",
         )
-    return _stored(store, item, given, {})
+    return _accept(store, item, given._replace(text="", title="", type=""))
 
 
-def edit(store: Store, item: Item, given: Decision) -> Done:
+def edit(store: Store, item: Item, given: Decision) -> Answer:
     """Accepts it with another text: the one given, or what the editor makes of it."""
+    hint = "give the text with -m, --title or --type"
     if isinstance(item, Proposal):
         if given.title or given.type:
             raise UsageError(
@@ -56,27 +51,47 @@ def edit(store: Store, item: Item, given: Decision) -> Done:
                 hint="`git mem edit` changes title and type",
             )
         text = given.text or edited(both_texts(item), "give the text with -m")
-        return _accepted(store, item, given._replace(text=text))
-    changes = {"body": given.text, "title": given.title, "type": given.type}
-    if not any(changes.values()):
-        changes["body"] = edited(item.body, "give the text with -m, --title or --type")
-    return _stored(store, item, given, {k: v for k, v in changes.items() if v})
+        return _accept(store, item, given._replace(text=text))
+    if not (given.text or given.title or given.type):
+        given = given._replace(text=edited(item.body, hint))
+    return _accept(store, item, given)
 
 
-def merge(store: Store, item: Item, given: Decision) -> Done:
+def _accept(store: Store, item: Item, given: Decision) -> Answer:
+    secret = given.allow_secret
+    if isinstance(item, Suggestion):
+        scope = "team" if given.team else "private"
+        changes = {"body": given.text, "title": given.title, "type": given.type}
+        said = {name: text for name, text in changes.items() if text}
+        return _stored(review.accept(store, item, said, scope=scope, allow_secret=secret))
+    item = verdicts.accept(
+        store, item, given.keep, given.text, team=given.team, allow_secret=secret
+    )
+    automemory_export.tend(store)  # an agent's file of a memory that is no longer shown goes, too
+    stays = memories.find(store, item.memory)
+    title = record.clean(record.title_of(stays.record.data))
+    facts = {"memory": item.memory, "scope": stays.scope, "title": title}
+    verb = "shared" if item.kind == SHARE else "kept"
+    line = f"{verb} {item.memory[:8]} [{stays.scope}] {title}"
+    return _settled(item, facts, line)
+
+
+def merge(store: Store, item: Item, given: Decision) -> Answer:
     if isinstance(item, Proposal):
         raise UsageError(
             f"'{item.id[:8]}' is a proposal about memories",
             hint="--accept PROPOSAL --keep MEMORY, or --edit PROPOSAL -m TEXT",
         )
     allowed = {"team": given.team, "allow_secret": given.allow_secret}
-    return _of_suggestion(review.merge(store, item, given.into, given.text, **allowed))
+    return _stored(review.merge(store, item, given.into, given.text, **allowed))
 
 
-def reject(store: Store, item: Item, given: Decision) -> Done:
-    if isinstance(item, Proposal):
-        return _of_proposal(store, verdicts.reject(store, item))
-    return _of_suggestion(review.reject(store, item))
+def reject(store: Store, item: Item, given: Decision) -> Answer:
+    if isinstance(item, Suggestion):
+        return _stored(review.reject(store, item))
+    line = f"rejected {item.id[:8]}: all of it stays as it is, and it is not proposed again"
+    nothing = {"memory": None, "scope": None, "title": None}
+    return _settled(verdicts.reject(store, item), nothing, line)
 
 
 def edited(initial: str, hint: str = "") -> str:
@@ -89,20 +104,8 @@ def edited(initial: str, hint: str = "") -> str:
     return text
 
 
-def _accepted(store: Store, p: Proposal, given: Decision) -> Done:
-    allowed = {"team": given.team, "allow_secret": given.allow_secret}
-    accepted = verdicts.accept(store, p, given.keep, given.text, **allowed)
-    automemory_export.tend(store)  # an agent's file of a memory that is no longer shown goes, too
-    return _of_proposal(store, accepted)
-
-
-def _stored(store: Store, item: Suggestion, given: Decision, changes: dict[str, Any]) -> Done:
-    scope = "team" if given.team else "private"
-    outcome = review.accept(store, item, changes, scope=scope, allow_secret=given.allow_secret)
-    return _of_suggestion(outcome)
-
-
-def _of_suggestion(done: review.Outcome) -> Done:
+def _stored(done: review.Outcome) -> Answer:
+    """What became of a suggestion."""
     id, memory = done.suggestion.id, done.suggestion.memory
     facts = {
         "id": id,
@@ -114,27 +117,19 @@ def _of_suggestion(done: review.Outcome) -> Done:
     }
     named = f"{memory[:8]} [{done.scope}] {done.title}"
     if done.status == review_records.REJECTED:
-        line = f"rejected {id[:8]}: it is not proposed again"
-    elif done.status == review_records.MERGED:
-        line = f"merged into {named}"
-    elif done.known:
-        line = f"known as {memory[:8]}"
-    else:
-        instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
-        line = f"remembered {named}{instead}"
-    return Done(facts, line)
+        return Answer(facts, [f"rejected {id[:8]}: it is not proposed again"])
+    if done.status == review_records.MERGED:
+        return Answer(facts, [f"merged into {named}"])
+    if done.known:
+        return Answer(facts, [f"known as {memory[:8]}"])
+    instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
+    return Answer(facts, [f"remembered {named}{instead}"])
 
 
-def _of_proposal(store: Store, p: Proposal) -> Done:
-    facts: dict[str, Any] = {"id": p.id, "status": p.state, "kind": p.kind, "reason": ""}
-    if not p.memory:
-        line = f"rejected {p.id[:8]}: all of it stays as it is, and it is not proposed again"
-        return Done({**facts, "memory": None, "scope": None, "title": None}, line)
-    stays = memories.find(store, p.memory)
-    title = record.clean(record.title_of(stays.record.data))
-    verb = "shared" if p.kind == SHARE else "kept"
-    line = f"{verb} {p.memory[:8]} [{stays.scope}] {title}"
-    return Done({**facts, "memory": p.memory, "scope": stays.scope, "title": title}, line)
+def _settled(p: Proposal, memory: dict[str, Any], line: str) -> Answer:
+    """What became of a proposal."""
+    facts = {"id": p.id, "status": p.state, "kind": p.kind, "reason": "", **memory}
+    return Answer(facts, [line])
 
 
 def both_texts(p: Proposal) -> str:

@@ -7,12 +7,11 @@ import typer
 
 from ..core.errors import UsageError
 from ..memory import graph
-from . import app
-from .common import answer, opened
-from .options import argument, flag, number, texts
+from .common import opened
+from .options import Answer, argument, command, flag, number, texts
 
 
-@app.command("graph")
+@command("graph")
 def graph_command(
     id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
     format: str = typer.Option("text", metavar="FORMAT", help="text, dot (for Graphviz) or json."),
@@ -49,7 +48,7 @@ def graph_command(
         lines = iter(graph.dot(nodes, found["links"]))
     else:
         lines = _neighbours(found) if id else _communities(found)
-    return answer(found, lines, format == "json", 0 if something else 1)
+    return Answer(found, lines, 0 if something else 1).print(format == "json")
 
 
 def _communities(found: dict[str, Any]) -> Iterator[str]:

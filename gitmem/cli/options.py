@@ -1,21 +1,92 @@
-"""Options that several commands share: each is declared once, with its names and its help.
+"""What commands are made of: the answer that they give, and options that several share.
 
-A command names them in its signature after `*`, for example `as_json: Json`. An option that is not
-given is "", [] or False; a number is None.
+An option that is not given is "", [] or False; a number is None.
 """
 
-import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from ..core import record
-from ..core.errors import UsageError
+from .. import render
+from ..core.errors import MemError, UsageError
 from ..engine.filters import Filter
 from ..store import Store
-from .common import when
+from . import app
+from .common import opened, when, write, write_json
+
+
+class Answer(NamedTuple):
+    """A value for --json, or else a text: lines, pairs of a name and a value, lists of memories.
+    Then the command is refused with `error`.
+    """
+
+    value: Any
+    text: Iterable[str | tuple[str, Any] | list[dict[str, Any]]] = ()
+    status: int = 0
+    error: MemError | None = None
+
+    def print(self, as_json: bool) -> int:
+        """Returns the exit code."""
+        if as_json:
+            write_json(self.value)
+        for part in () if as_json else self.text:
+            if isinstance(part, str):
+                write(part)
+            elif isinstance(part, tuple):
+                render.pairs([part])
+            else:
+                render.listing(part)
+        if self.error:
+            raise self.error
+        return self.status
+
+
+_Command = Callable[..., Answer | int]
+
+
+def command(
+    name: str, parent: typer.Typer = app, enabled: bool = True, **more: Any
+) -> Callable[[_Command], Callable[..., int]]:
+    """Makes a function a command with --json, which prints the `Answer` that the function returns.
+
+    The parameter `store` gets the opened store (`enabled`: not where git mem is switched off), and
+    one whose type is a NamedTuple of options gets these. A function that must know of --json takes
+    `as_json: bool`; one that prints by itself returns the exit code.
+    """
+
+    def register(function: _Command) -> Callable[..., int]:
+        takes = inspect.signature(function).parameters
+        bundles = {n: p.annotation for n, p in takes.items() if hasattr(p.annotation, "_fields")}
+
+        def run(**given: Any) -> int:
+            as_json = given["as_json"] if "as_json" in takes else given.pop("as_json")
+            for name, bundle in bundles.items():
+                given[name] = bundle(*[given.pop(field) for field in bundle._fields])
+            with opened(needs_enabled=enabled) if "store" in takes else nullcontext() as store:
+                if store:
+                    given["store"] = store
+                said = function(**given)
+                return said if isinstance(said, int) else said.print(as_json)
+
+        options = {n: p for n, p in takes.items() if n not in ("store", *bundles)}
+        for bundle in bundles.values():
+            options.update(inspect.signature(bundle).parameters)
+        as_json = options.pop("as_json", None)
+        if as_json is None or as_json.default is inspect.Parameter.empty:
+            as_json = inspect.Parameter("as_json", _BY_NAME, annotation=_Json)
+        named = [option.replace(kind=_BY_NAME) for option in (*options.values(), as_json)]
+        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        run.__doc__ = function.__doc__
+        parent.command(name, **more)(run)
+        return run
+
+    return register
+
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 def argument(metavar: str, help: str, default: Any = ...) -> Any:
@@ -67,20 +138,13 @@ def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str
 
 TAG, PATH, AT = "--tag --tags", "--path --paths", "--at --as-of REV"
 
-Json = Annotated[bool, flag("--json", "Print JSON.")]
+_Json = Annotated[bool, flag("--json", "Print JSON.")]
 _AT = "As of this revision: its lines, and what was known there, as far as git can tell."
 At = Annotated[str, text(AT, _AT, filled=True)]
 Id = Annotated[str, typer.Argument(help="The memory, by a unique prefix of its id.")]
 _IDS = "The memories, by unique prefixes of their ids."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 
-# What a memory says and is about.
-Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
-Stdin = Annotated[bool, flag("--stdin", "Read the text from standard input.")]
-Type = Annotated[str, text("--type", f"One of {', '.join(record.TYPES)}, or a word of your own.")]
-Tags = Annotated[list[str], texts(TAG, "A tag; may be repeated.")]
-_PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
-Paths = Annotated[list[str], texts(PATH, _PATHS)]
 _SECRET = "Store it although it looks like it holds a secret."
 AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
 
@@ -121,23 +185,3 @@ class Filters(NamedTuple):
             scope=self.scope,
             superseded=superseded,
         )
-
-
-def with_filters(command: Callable[..., int]) -> Callable[..., int]:
-    """Gives a command the options of `Filters`, where it has the parameter `filters`."""
-
-    @functools.wraps(command)
-    def run(**given: Any) -> int:
-        filters = Filters(*[given.pop(name) for name in Filters._fields])
-        return command(filters=filters, **given)
-
-    signature = inspect.signature(command)
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name == "filters":
-            fields = inspect.signature(Filters).parameters.values()
-            parameters += [field.replace(kind=parameter.KEYWORD_ONLY) for field in fields]
-        else:
-            parameters.append(parameter)
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return run

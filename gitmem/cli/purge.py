@@ -9,14 +9,13 @@ from ..core.errors import UsageError
 from ..core.plural import many
 from ..erasure import purge
 from ..render import progress
-from . import app
-from .common import answer, confirmed, interactive, opened, refused, values, write
-from .options import argument, flag
+from .common import confirmed, interactive, opened, refused, values, write
+from .options import Answer, argument, command, flag
 
 _SHOWN = 20  # deleted objects that are listed without --json
 
 
-@app.command("purge")
+@command("purge")
 def purge_command(
     id: str = argument(
         "",
@@ -24,7 +23,6 @@ def purge_command(
         " note that is no memory, by a prefix of its version (`git mem doctor` and `git mem"
         " verify` name them); or what was purged before, to finish it.",
     ),
-    *,
     force: bool = flag("--force", "Do not ask."),
     as_json: bool = flag("--json", "Print JSON, with the id of every deleted object."),
 ) -> int:
@@ -47,7 +45,7 @@ def purge_command(
             report = purge.purge(store, target, advance)
         given_to = private_sync.given(store.repo.common_dir)
         facts = {**_facts(target, report), "private_given_to": given_to}
-        answer(facts, _lines(target, report, given_to), as_json)
+        Answer(facts, _lines(target, report, given_to)).print(as_json)
         for name in report.held:
             refused(f"the text is still here: {name} leads to it")
         if report.held and not as_json:

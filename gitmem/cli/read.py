@@ -6,59 +6,51 @@ from typing import Any
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
+from ..store import Store
 from . import app
-from .common import chosen_vectors, json_lines, opened, write, write_json
-from .options import Filters, Json, argument, flag, number, text, with_filters
+from .common import chosen_vectors, json_lines, write, write_json
+from .options import Filters, argument, command, flag, number, text
 
 
-@app.command("recall")
-@with_filters
+@command("recall")
 def recall_command(
-    query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
-    *,
-    limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
+    store: Store,
+    as_json: bool,
     filters: Filters,
+    query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
+    limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
     all: bool = flag("--all", "All branches count alike."),
     hot: bool = flag(
-        "--hot",
-        "Take in at most 200 new memories before answering; more are indexed in the background.",
+        "--hot", "Take in at most 200 new memories before answering, others in the background."
     ),
     explain: bool = flag("--explain", "Show how each score came about."),
-    all_hits: bool = flag(
-        "--all-hits", "Also the nearest hits of an answer that none fits (MISS)."
-    ),
-    batch: str = text(
-        "--batch FILE", 'Answer many: one {"_id","text"} object a line (`-`: standard input).'
-    ),
-    as_json: Json,
+    all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
+    batch: str = text("--batch FILE", 'Many: one {"_id","text"} object a line (`-`: stdin).'),
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
-    with opened() as store:
-        limit = limit or store.settings.number("limit")
-        conditions = filters.conditions(store)
-        how: dict[str, Any] = {"limit": limit, "at": filters.at, "all_branches": all}
-        if batch:
-            questions = _questions(batch)
-            with chosen_vectors(store) as vectors:
-                answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
-            for id, hits in answers:
-                write_json({"_id": id, "hits": hits})
-            return 0
-        question = " ".join(query or [])
-        if not question.strip():
-            raise UsageError(
-                "nothing to look for",
-                hint="give the question, for example `git mem recall which database and why`",
-            )
-        with nullcontext() if hot else chosen_vectors(store) as vectors:
-            answer = recall.recall(store, question, conditions, hot=hot, vectors=vectors, **how)
-        if not as_json:
-            render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
-        else:
-            for hit in answer["hits"] if not explain else []:
-                del hit["explain"]
-            write_json(answer)
-        return 1 if answer["verdict"] == "MISS" else 0
+    conditions = filters.conditions(store)
+    how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
+    how["all_branches"] = all
+    if batch:
+        questions = _questions(batch)
+        with chosen_vectors(store) as vectors:
+            answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
+        for id, hits in answers:
+            write_json({"_id": id, "hits": hits})
+        return 0
+    question = " ".join(query or [])
+    if not question.strip():
+        hint = "give the question, for example `git mem recall which database and why`"
+        raise UsageError("nothing to look for", hint=hint)
+    with nullcontext() if hot else chosen_vectors(store) as vectors:
+        answer = recall.recall(store, question, conditions, hot=hot, vectors=vectors, **how)
+    if not as_json:
+        render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
+    else:
+        for hit in answer["hits"] if not explain else []:
+            del hit["explain"]
+        write_json(answer)
+    return 1 if answer["verdict"] == "MISS" else 0
 
 
 app.command("search", hidden=True, help="The same as recall.")(recall_command)
@@ -75,52 +67,47 @@ def _questions(name: str) -> list[tuple[str, str]]:
     return questions
 
 
-@app.command("list")
-@with_filters
+@command("list")
 def list_command(
-    *,
-    limit: int = number(
-        "-n --limit", "How many at most (default 50 on a terminal, all otherwise)."
-    ),
+    store: Store,
+    as_json: bool,
+    filters: Filters,
+    limit: int = number("-n --limit", "How many at most (default 50 on a terminal, else all)."),
     all: bool = flag("--all", "Also memories of unmerged branches."),
     stale: bool = flag("--stale", "Only memories with a path that changed or went."),
     superseded: bool = flag("--include-superseded", "Also memories that were superseded."),
-    filters: Filters,
-    as_json: Json,
 ) -> int:
     """List memories, newest first."""
-    with opened() as store:
-        conditions = filters.conditions(store, superseded)
-        if not limit and render.is_terminal() and not as_json and not all:
-            limit = 50
-        items, more = listing.list_memories(
-            store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
-        )
-        if as_json:
-            write_json(items)
-            return 0
-        render.listing(items, more)
-        if not items:
-            narrowed = "" if conditions.empty else " pass this filter"
-            elsewhere = "" if all else "; --all also looks on branches that are not merged"
-            write(f"no memories{narrowed}{elsewhere}")
+    conditions = filters.conditions(store, superseded)
+    if not limit and render.is_terminal() and not as_json and not all:
+        limit = 50
+    items, more = listing.list_memories(
+        store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
+    )
+    if as_json:
+        write_json(items)
         return 0
+    render.listing(items, more)
+    if not items:
+        narrowed = "" if conditions.empty else " pass this filter"
+        elsewhere = "" if all else "; --all also looks on branches that are not merged"
+        write(f"no memories{narrowed}{elsewhere}")
+    return 0
 
 
-@app.command("show")
+@command("show")
 def show_command(
+    store: Store,
+    as_json: bool,
     ids: list[str] = argument("ID...", "Memories, by unique prefixes of their ids."),
-    *,
-    as_json: Json,
 ) -> int:
     """Show memories whole, with their history."""
-    with opened() as store:
-        for i, id in enumerate(ids):
-            item, history = listing.show(store, id)
-            if as_json:
-                write_json({**item, "history": history})
-            else:
-                if i:
-                    write()
-                render.memory(item, history)
+    for i, id in enumerate(ids):
+        item, history = listing.show(store, id)
+        if as_json:
+            write_json({**item, "history": history})
+        else:
+            if i:
+                write()
+            render.memory(item, history)
     return 0

@@ -6,26 +6,23 @@ from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
 from ..notes import notetree
-from . import app
-from .common import answer, opened, read_file, refused
-from .options import Json, argument, text
+from .common import opened, read_file, refused
+from .options import Answer, argument, command, text
 
 _REASON = "no such commit in this repository"
 
 
-@app.command("reanchor")
+@command("reanchor")
 def reanchor_command(
     old: str = argument(
         "[OLD]", "The commit that memories are about; also the begin of an id that is gone.", None
     ),
     new: str = argument("[NEW]", "The commit that took its place.", None),
-    *,
     map: str = text(
         "--map FILE",
         "Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard input).",
     ),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Say which commit took the place of another one, so that its memories stand there.
 
     Nothing is rewritten; other clones learn it too.
@@ -57,7 +54,7 @@ def reanchor_command(
             "bad_lines": len(bad),
         }
         settled = done.moved or done.known or done.dropped
-        return answer(found, _lines(done), as_json, 1 if done.refused or bad or not settled else 0)
+        return Answer(found, _lines(done), 1 if done.refused or bad or not settled else 0)
 
 
 def _lines(done: reanchor.Moved) -> Iterator[str]:

@@ -17,16 +17,18 @@ from ..engine.cache import Cache
 from ..memory import proposals
 from ..memory.review_records import WAITING, AnyItem
 from ..store import Store
-from . import app, decide, review_terminal
+from . import decide, review_terminal
 from .common import interactive, opened, refused, write, write_json
-from .decide import Decision, Done, Item
-from .options import Json, flag, text, texts
+from .decide import Decision, Item
+from .options import AllowSecret, Answer, command, flag, text, texts
 
-_Job = Callable[[Store, Item, Decision], Done]
+_Job = Callable[[Store, Item, Decision], Answer]
 
 
-@app.command("review")
+@command("review")
 def review_command(
+    as_json: bool,
+    allow_secret: AllowSecret,
     listing: bool = flag("--list", "List what waits, also on a terminal."),
     accept: list[str] = texts(
         "--accept ID",
@@ -60,11 +62,6 @@ def review_command(
         "--all", "Also what waits in the queue, beyond each session's share (`mem.suggestions`)."
     ),
     decided: bool = flag("--decided", "List also what was decided already."),
-    allow_secret: bool = flag(
-        "--allow-secret", "Store it although it looks like it holds a secret."
-    ),
-    *,
-    as_json: Json,
 ) -> int:
     """Decide about what capture found and was not sure of, and what `git mem consolidate` proposes.
     Exit code 1 where nothing waits, or something was refused.
@@ -123,9 +120,9 @@ def _do(store: Store, jobs: list[tuple[str, _Job]], given: Decision, as_json: bo
             answers.append({"id": id, **nothing, "status": "refused", "reason": e.message})
             refused(e.message, e.hint)
             continue
-        answers.append(done.facts)
+        answers.append(done.value)
         if not as_json:
-            write(done.line)
+            done.print(as_json)
     if as_json:
         write_json(answers)
     return 1 if any(answer["status"] == "refused" for answer in answers) else 0
@@ -134,16 +131,16 @@ def _do(store: Store, jobs: list[tuple[str, _Job]], given: Decision, as_json: bo
 def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:
     found = suggestions.waiting(store)
     shown = [s for s in found if everything or decided or not s.queued]
+    more = len(found) - len(shown)
     about = proposals.waiting(store)
     if decided:
         shown += _decided(store, suggestions.stored)
         about += _decided(store, proposals.stored)
     if as_json:
-        near = {s.id: review.near(store, s) if s.state == WAITING else [] for s in shown}
-        listed = [review.public(s, near[s.id]) for s in shown]
+        near = {s.id: review.near(store, s) for s in shown if s.state == WAITING}
+        listed = [review.public(s, near.get(s.id, [])) for s in shown]
         write_json(listed + [proposals.public(p) for p in about])
     else:
-        more = 0 if everything or decided else len(found) - len(shown)
         render.suggestions([review.public(s) for s in shown], more)
         render.proposals([proposals.public(p) for p in about])
         if not found and not about and not decided:

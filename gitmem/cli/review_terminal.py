@@ -13,7 +13,8 @@ from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
 from . import decide
 from .common import confirmed, line, refused, write
-from .decide import Decision, Done, Item
+from .decide import Decision, Item
+from .options import Answer
 
 _Keys = list[tuple[str, str]]
 _LAST: _Keys = [("s", "skip"), ("q", "quit")]
@@ -83,7 +84,7 @@ def _one(store: Store, item: Item, place: str) -> bool:
             refused(e.message, e.hint)
             continue
         if done:
-            write(done.line)
+            done.print(as_json=False)
             return True
 
 
@@ -97,7 +98,7 @@ def _of_proposal(p: Proposal) -> _Keys:
     return [("a", said), ("e", "edit"), ("r", "reject"), *_LAST]
 
 
-def _decide_proposal(store: Store, p: Proposal, key: str) -> Done | None:
+def _decide_proposal(store: Store, p: Proposal, key: str) -> Answer | None:
     """Does what a key says; None where nothing was decided."""
     if key == "r":
         return decide.reject(store, p, Decision())
@@ -111,12 +112,13 @@ def _decide_proposal(store: Store, p: Proposal, key: str) -> Done | None:
         team = any(found.scope == "team" for id, found in p.found.items() if id != stays)
     if team and not confirmed("this changes the team's notes, for everybody to see. Go on?"):
         return None
-    return decide.accept(store, p, Decision(text=text, keep=keep, team=team))
+    decision = Decision(text=text, keep=keep, team=team)
+    return (decide.edit if text else decide.accept)(store, p, decision)
 
 
 def _decide_suggestion(
     store: Store, suggestion: Suggestion, key: str, near: list[str]
-) -> Done | None:
+) -> Answer | None:
     """The same; `near`: the memories that are shown with it."""
     if key in ("a", "t"):
         return decide.accept(store, suggestion, Decision(team=key == "t"))
@@ -127,7 +129,7 @@ def _decide_suggestion(
     return _merge(store, suggestion, near) if key == "m" else None
 
 
-def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> Done | None:
+def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> Answer | None:
     number = "a number above, or " if near else ""
     answer = line(f"into which memory ({number}an id; empty: none)? ").strip()
     if not answer:

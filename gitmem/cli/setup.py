@@ -13,64 +13,57 @@ from ..engine.filters import Filter
 from ..git import config_journal, repository
 from ..hooks import githooks
 from ..store import Store
-from . import app
-from .common import answer, interactive, opened, write
-from .options import Json, argument, flag
+from .common import interactive, opened
+from .options import Answer, argument, command, flag
 
 _SAME, _NOTHING = "nothing had to change", "nothing was installed"
 
 
-@app.command("init")
+@command("init")
 def init_command(
-    *,
+    store: Store,
     offline: bool = flag("--offline", "Do not ask the remote whether it has memories."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Set git up so that memories follow rewrites and arrive with a fetch.
 
     Nothing in the working tree changes.
     """
-    with opened() as store:
-        done = setup.init(store)
-        threats = setup.threats(store)
-        remote = setup.default_remote(store)
-        count, _ = store.with_cache(Filter().count)
-        offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
-        facts = {
-            "changed": done,
-            "memories": count,
-            "remote": remote or None,
-            "remote_has_memories": offered,
-            "threats": [what for what, _ in threats],
-        }
-        if as_json:
-            return answer(facts, [], as_json)
-        write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
-        _say_indented([f"set {line}" for line in done] or [_SAME])
-        _say_indented([f"{count} memories here" if count else "no memories here yet"])
+    done = setup.init(store)
+    threats = setup.threats(store)
+    remote = setup.default_remote(store)
+    count, _ = store.with_cache(Filter().count)
+    offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
+
+    def lines() -> Iterator[str]:
+        yield f"git mem is ready in '{store.repo.top or store.repo.git_dir}'"
+        yield from [f"  set {line}" for line in done] or [f"  {_SAME}"]
+        yield f"  {count} memories here" if count else "  no memories here yet"
         for what, hint in threats:
-            write(f"warning: {what}\nhint: {hint}")
+            yield f"warning: {what}\nhint: {hint}"
         if interactive():
-            _offer(store)
-        write("next:")
+            yield from _offer(store)
+        yield "next:"
         if not count:
-            write('  git mem remember "why something is as it is" --type decision')
-            write('  git mem recall "a question in your own words"')
+            yield '  git mem remember "why something is as it is" --type decision'
+            yield '  git mem recall "a question in your own words"'
         if offered:
-            write(f"  git mem sync   '{remote}' has memories of the team")
-        return 0
+            yield f"  git mem sync   '{remote}' has memories of the team"
+
+    facts = {
+        "changed": done,
+        "memories": count,
+        "remote": remote or None,
+        "remote_has_memories": offered,
+        "threats": [what for what, _ in threats],
+    }
+    return Answer(facts, lines())
 
 
-def _say_indented(lines: list[str]) -> None:
-    for line in lines:
-        write(f"  {line}")
-
-
-def _offer(store: Store) -> None:
+def _offer(store: Store) -> Iterator[str]:
     """Asks for each thing that may be set up and is not: nothing is installed unasked."""
     question = "Add git hooks that keep the search index up to date after each commit?"
     if not githooks.survey(store).on and typer.confirm(question, default=False):
-        _say_indented(githooks.install(store))
+        yield from [f"  {line}" for line in githooks.install(store)]
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
         file = agent.file(os.environ, "", targets.USER)
@@ -79,76 +72,65 @@ def _offer(store: Store) -> None:
         question = f"Give {agent.title} memories at a session's start and with each prompt?"
         if typer.confirm(question, default=False):
             done, hints = install.install(os.environ, store.repo, name)
-            _say_indented(done + hints)
-    if store.settings.origins["capture"] != "default":
-        return  # somebody has said something about it
+            yield from [f"  {line}" for line in done + hints]
     question = (
         "Keep what commit messages decide and explain as private memories? (`git mem config capture"
         " all`: also what is said in sessions)"
     )
-    if typer.confirm(question, default=False):
+    unset = store.settings.origins["capture"] == "default"  # else somebody has decided it
+    if unset and typer.confirm(question, default=False):
         config_journal.add(store.repo, "init", [("mem.capture", "commits")])
-        write("  mem.capture = commits")
+        yield "  mem.capture = commits"
 
 
-@app.command("install")
+@command("install")
 def install_command(
+    as_json: bool,
     target: str = argument(
         "TARGET",
         f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
         " claude-md (a section in AGENTS.md or CLAUDE.md).",
     ),
-    *,
     user: bool = flag(
         "--user", "An agent: into your own settings, for all repositories; the default."
     ),
-    project: bool = flag(
-        "--project",
-        "An agent: into a file of the working tree, which can be committed for the team.",
-    ),
+    project: bool = flag("--project", "An agent: into a file that can be committed for the team."),
     allow: bool | None = typer.Option(
         None,
         "--allow/--no-allow",
-        help="claude: whether it may run `git mem` without asking (permission"
-        f" `{targets.PERMISSION}`).",
+        help=f"claude: whether it may run `git mem` unasked (permission `{targets.PERMISSION}`).",
     ),
     pre_push: bool = flag(
         "--pre-push",
         "git: also a hook that warns before a push would publish private memories, and shares"
         " memories then if mem.autoSync is true.",
     ),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Put git mem into git's hooks or into an agent's settings.
 
     What is there is kept; `git mem uninstall TARGET` restores it.
     """
-    _check(target)
     scope = _scope(target, user, project)
-    if target != "git":
-        if pre_push:
-            raise UsageError("--pre-push goes with `git mem install git`")
-        return _install_agent(target, scope, allow, as_json)
-    if allow is not None:
+    if pre_push and target != "git":
+        raise UsageError("--pre-push goes with `git mem install git`")
+    if allow is not None and target == "git":
         raise UsageError("--allow goes with `git mem install claude`")
+    if target != "git":
+        with _maybe_repo() as repo:
+            if target == "claude" and allow is None and not as_json and interactive():
+                question = "May Claude Code run `git mem` commands without asking each time?"
+                allow = typer.confirm(question, default=False) or None
+            done, hints = install.install(os.environ, repo, target, scope, allow)
+        lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
+        return Answer({"changed": done, "hints": hints}, lines)
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
-        problems = [what for what, _ in found.problems]
-        facts = {"changed": done, "hooks": found.on, "directory": found.directory}
-        lines = [*(done or [_SAME]), *(f"warning: {what}" for what in problems)]
-        lines.append(f"hooks: {', '.join(found.on) or 'none'}")
-        return answer({**facts, "problems": problems}, lines, as_json, 1 if problems else 0)
-
-
-def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -> int:
-    with _maybe_repo() as repo:
-        if target == "claude" and allow is None and not as_json and interactive():
-            question = "May Claude Code run `git mem` commands without asking each time?"
-            allow = typer.confirm(question, default=False) or None
-        done, hints = install.install(os.environ, repo, target, scope, allow)
-        lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
-        return answer({"changed": done, "hints": hints}, lines, as_json)
+    problems = [what for what, _ in found.problems]
+    facts = {"changed": done, "hooks": found.on, "directory": found.directory}
+    lines = [*(done or [_SAME]), *(f"warning: {what}" for what in problems)]
+    lines.append(f"hooks: {', '.join(found.on) or 'none'}")
+    return Answer({**facts, "problems": problems}, lines, 1 if problems else 0)
 
 
 @contextmanager
@@ -163,7 +145,7 @@ def _maybe_repo() -> Iterator[repository.Repo | None]:
         yield repo
 
 
-@app.command("uninstall")
+@command("uninstall")
 def uninstall_command(
     target: str = argument(
         "[TARGET]",
@@ -171,19 +153,15 @@ def uninstall_command(
         " in this repository.",
         "",
     ),
-    *,
     user: bool = flag("--user", "An agent: only out of your own settings."),
     project: bool = flag("--project", "An agent: only out of the working tree."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Take back what init and install set up. Memories stay in the notes refs."""
-    if target:
-        _check(target)
-    scope = _scope(target, user, project)
+    scope = _scope(target or None, user, project)
     if target and target != "git":
         with _maybe_repo() as repo:
             done = install.uninstall(os.environ, repo, target, scope)
-        return answer({"changed": done, "kept": []}, done or [_NOTHING], as_json)
+        return Answer({"changed": done, "kept": []}, done or [_NOTHING])
     with opened(needs_enabled=False) as store:
         if target:
             done = githooks.uninstall(store)
@@ -191,10 +169,8 @@ def uninstall_command(
             done = [*install.everything_here(os.environ, store.repo), *automemory_dir.leave(store)]
             done += setup.uninstall(store)
         kept = [notes.ref for _, notes in store.sources if notes.tip()]
-        lines = done or [_NOTHING]
-        if not target:
-            lines = [*lines, *_kept(store, kept)]
-        return answer({"changed": done, "kept": kept}, lines, as_json)
+        lines = [*(done or [_NOTHING]), *(() if target else _kept(store, kept))]
+        return Answer({"changed": done, "kept": kept}, lines)
 
 
 def _kept(store: Store, refs: list[str]) -> Iterator[str]:
@@ -207,14 +183,11 @@ def _kept(store: Store, refs: list[str]) -> Iterator[str]:
         yield f"kept: {one.target} in '{one.path}'{hint}"
 
 
-def _check(target: str) -> None:
-    if target not in targets.TARGETS:
+def _scope(target: str | None, user: bool, project: bool) -> str:
+    """What --user and --project say of a target. Raises UsageError where they do not fit."""
+    if target is not None and target not in targets.TARGETS:
         known = ", ".join(targets.TARGETS)
         raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {known}")
-
-
-def _scope(target: str, user: bool, project: bool) -> str:
-    """What --user and --project say, where they go with the target."""
     if user and project:
         raise UsageError("--user and --project are two places", hint="run it once for each")
     places = {**targets.AGENTS, **(targets.SECTIONS if project else {})}

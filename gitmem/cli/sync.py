@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,61 +11,46 @@ from .. import private_sync, sync
 from ..core.errors import UsageError
 from ..core.plural import many
 from ..store import Store
-from . import app
-from .common import answer, opened, values
-from .options import Json, argument, flag, text
+from .common import opened, values
+from .options import Answer, argument, command, flag, text
 
-_Remote = text(
-    "--remote NAME",
-    "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
-    " only one).",
-    filled=True,
-)
-_DryRun = flag("--dry-run -n", "Show the very texts that would leave; send nothing.")
-_Atomic = flag(
-    "--atomic", "Push the branch that is checked out along with the memories: both or none."
-)
-_AllowSecret = flag("--allow-secret", "Send texts although they look like they hold a secret.")
-_PrivateTo = text(
-    "--private-to REMOTE",
-    "Instead of the team's memories give this one remote your private notes, all of them, under"
-    " a ref of your own.",
-    filled=True,
-)
-_PrivateFrom = text(
-    "--private-from REMOTE",
-    "Instead of the team's memories take in the private notes you gave that remote.",
-    filled=True,
-)
-_Quiet = flag("-q --quiet", "Print nothing but errors.")
-_SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
+_REMOTE = "The remote to use (default: mem.remote, where git pushes to, `origin`, or the only one)."
+_ATOMIC = "Push the branch that is checked out along with the memories: both or none."
+_SECRET = "Send texts although they look like they hold a secret."
+_Remote = Annotated[str, text("--remote NAME", _REMOTE, filled=True)]
+_Quiet = Annotated[bool, flag("-q --quiet", "Print nothing but errors.")]
 
 
-@app.command("sync")
+class Sending(NamedTuple):
+    """The options of commands that send."""
+
+    remote: _Remote
+    dry_run: Annotated[bool, flag("--dry-run -n", "Show the texts that would leave; send nothing.")]
+    atomic: Annotated[bool, flag("--atomic", _ATOMIC)]
+    allow_secret: Annotated[bool, flag("--allow-secret", _SECRET)]
+    quiet: _Quiet
+
+    def to_remote(self, store: Store, take_in: bool) -> sync.Report:
+        how: Any = {"branch": self.atomic, "allow_secret": self.allow_secret}
+        if self.dry_run:
+            return sync.preview(store, self.remote, **how)
+        return sync.push(store, self.remote, take_in=take_in, **how)
+
+
+@command("sync")
 def sync_command(
+    sending: Sending,
     what: str = argument(
         "[claude]",
         "claude: not with a remote, but memories as files that Claude Code loads by itself"
         " (its auto memory).",
         "",
     ),
-    *,
-    remote: str = _Remote,
-    dry_run: bool = _DryRun,
-    atomic: bool = _Atomic,
-    allow_secret: bool = _AllowSecret,
-    quiet: bool = _Quiet,
-    as_json: Json,
     limit: int = typer.Option(
-        0,
-        "--limit",
-        min=0,
-        max=150,
-        metavar="N",
-        help="claude: at most so many memories (default 50).",
+        0, min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."
     ),
     remove: bool = flag("--remove", "claude: take those files out again."),
-) -> int:
+) -> Answer:
     """Unite with the team: take in what the remote has, give it what is here.
 
     Private memories stay.
@@ -76,71 +61,59 @@ def sync_command(
         raise UsageError(f"git mem cannot sync with '{what}'", hint=hint)
     if (remove or limit) and not what:
         raise UsageError("--limit and --remove go with `git mem sync claude`")
-    if what:
-        if remote or atomic or allow_secret:
-            raise UsageError("`git mem sync claude` writes files here; it takes no remote")
-        from .claude import sync_claude
-
-        with opened() as store:
-            return sync_claude(store, limit, remove, dry_run, quiet, as_json)
+    if what and (sending.remote or sending.atomic or sending.allow_secret):
+        raise UsageError("`git mem sync claude` writes files here; it takes no remote")
     with opened() as store:
-        return _say(_push(store, remote, dry_run, atomic, allow_secret, True), quiet, as_json)
+        if what:
+            from .claude import sync_claude
+
+            return sync_claude(store, limit, remove, sending.dry_run, sending.quiet)
+        return _answer(sending.to_remote(store, take_in=True), sending.quiet)
 
 
-@app.command("push")
+@command("push")
 def push_command(
-    *,
-    remote: str = _Remote,
-    dry_run: bool = _DryRun,
-    atomic: bool = _Atomic,
-    allow_secret: bool = _AllowSecret,
-    private_to: str = _PrivateTo,
-    quiet: bool = _Quiet,
-    as_json: Json,
-) -> int:
+    sending: Sending,
+    private_to: str = text(
+        "--private-to REMOTE",
+        "Instead of the team's memories give this one remote your private notes, all of them,"
+        " under a ref of your own.",
+        filled=True,
+    ),
+) -> Answer:
     """Give the remote the team's memories that are here; takes in what it has only if it is ahead.
 
     Private notes go nowhere, unless --private-to names where.
     """
-    if private_to and (remote or atomic):
+    if private_to and (sending.remote or sending.atomic):
         raise UsageError("--private-to names its remote itself, and no branch goes along")
     with opened() as store:
         if private_to:
-            report = private_sync.give(store, private_to, dry=dry_run, allow_secret=allow_secret)
-        else:
-            report = _push(store, remote, dry_run, atomic, allow_secret, False)
-        return _say(report, quiet, as_json)
+            how: Any = {"dry": sending.dry_run, "allow_secret": sending.allow_secret}
+            return _answer(private_sync.give(store, private_to, **how), sending.quiet)
+        return _answer(sending.to_remote(store, take_in=False), sending.quiet)
 
 
-@app.command("pull")
+@command("pull")
 def pull_command(
-    *,
-    remote: str = _Remote,
-    private_from: str = _PrivateFrom,
-    quiet: bool = _Quiet,
-    as_json: Json,
-) -> int:
+    remote: _Remote,
+    quiet: _Quiet,
+    private_from: str = text(
+        "--private-from REMOTE",
+        "Instead of the team's memories take in the private notes you gave that remote.",
+        filled=True,
+    ),
+) -> Answer:
     """Take in what the remote has; nothing leaves."""
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
-        if private_from:
-            report = private_sync.take(store, private_from)
-        else:
-            report = sync.pull(store, remote)
-        return _say(report, quiet, as_json)
+        take = private_sync.take if private_from else sync.pull
+        return _answer(take(store, private_from or remote), quiet)
 
 
-def _push(
-    store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: bool, take_in: bool
-) -> sync.Report:
-    if dry_run:
-        return sync.preview(store, remote, branch=atomic, allow_secret=allow_secret)
-    return sync.push(store, remote, branch=atomic, allow_secret=allow_secret, take_in=take_in)
-
-
-def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
-    """Says what was sent and received. Raises what a dry run would have been refused for."""
+def _answer(report: sync.Report, quiet: bool) -> Answer:
+    """What was sent and received."""
     facts = {
         **values(report, "remote", "received", "purged", "remarks", "commits"),
         "dry_run": report.dry,
@@ -150,12 +123,8 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
         **({"ref": report.ref} if report.ref else {}),
     }
     if report.dry:
-        answer(facts, _preview(report), as_json)
-    else:
-        answer(facts, [] if quiet else _done(report), as_json)
-    if report.secret:
-        raise report.secret
-    return 0
+        return Answer(facts, _preview(report), error=report.secret)
+    return Answer(facts, [] if quiet else _done(report))
 
 
 def _preview(report: sync.Report) -> Iterator[str]:
@@ -204,6 +173,6 @@ def _text(item: dict[str, Any]) -> Iterator[str]:
     for line in str(item["body"] or "").splitlines():
         yield "    " + line
     for name, value in sorted(json.loads(item["text"]).items()):
-        if name not in _SHOWN:
+        if name not in ("id", "op", "type", "title", "body", "v"):
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             yield f"    {name}: {shown}"

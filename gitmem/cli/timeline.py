@@ -10,12 +10,14 @@ from ..anchors import anchor_state, path_state
 from ..core.plural import many
 from ..engine import anchor_state_store
 from ..memory import listing
+from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
-from . import app
-from .common import answer, opened, refused, write, write_json
-from .options import PATH, At, Id, Json, argument, number, text, texts
+from .common import refused
+from .options import PATH, Answer, At, Id, argument, command, number, text, texts
 
 _SHOWN = 20  # memories on a terminal
+_Item = dict[str, Any]
+_Text = Iterator[str | list[_Item]]
 
 
 class _PathsLast(TyperCommand):
@@ -28,69 +30,64 @@ class _PathsLast(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@app.command("log", cls=_PathsLast)
+@command("log", cls=_PathsLast)
 def log_command(
+    store: Store,
     revisions: list[str] = argument(
         "[RANGE]...", "As for `git log`, for example v1.0..HEAD; paths after `--`.", None
     ),
-    *,
     path: list[str] = texts(
         PATH, "Only about this file or directory, also under its other names; may be repeated."
     ),
     limit: int = number("-n --limit", "How many at most."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """List memories in the order of the commits they are about."""
-    with opened() as store:
-        paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
-        items = listing.log(store, revisions or [], limit, paths)
-        if as_json:
-            write_json(items)
-            return 0
-        commit = ""
-        for item in items:
-            if item["anchor"]["commit"] != commit:
-                commit = item["anchor"]["commit"] or ""
-                write(f"commit {commit[:12]}")
-            render.listing([item])
-        if not items:
-            write("no memories in this range" + (" about this path" if path else ""))
-        return 0
+    paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
+    items = listing.log(store, revisions or [], limit, paths)
+    nothing = "no memories in this range" + (" about this path" if path else "")
+    return Answer(items, _by_commit(items) if items else [nothing])
 
 
-@app.command("why")
+def _by_commit(items: list[_Item]) -> _Text:
+    commit = ""
+    for item in items:
+        if item["anchor"]["commit"] != commit:
+            commit = item["anchor"]["commit"] or ""
+            yield f"commit {commit[:12]}"
+        yield [item]
+
+
+@command("why")
 def why_command(
+    store: Store,
+    as_json: bool,
+    at: At,
     path: str = argument(
         "PATH", "A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."
     ),
-    *,
     limit: int = number("-n --limit", "How many at most."),
-    at: At,
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Show what is known about a path or its lines: by name (also former ones), by line, by the
     commits that wrote them. Exit code 1: nothing.
     """
-    with opened() as store:
-        most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
-        items, more = why.why(store, path, at=at, limit=most)
-        if as_json:
-            write_json(items)
-            return 0 if items else 1
-        for item in items:
-            _listed(item)
-            for line in render.excerpt(item):
-                write(line)
-        if more:
-            write(f"… {more} more; -n raises the limit, --json prints all")
-        if not items:
-            write(f"nothing is known about '{path}'" + (f" at {at}" if at else ""))
-        return 0 if items else 1
+    most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
+    items, more = why.why(store, path, at=at, limit=most)
+    if not items:
+        return Answer([], [f"nothing is known about '{path}'" + (f" at {at}" if at else "")], 1)
+    return Answer(items, _explained(items, more))
 
 
-def _listed(item: dict[str, Any]) -> None:
-    render.listing([item])
-    write(f"    {_because(item['why'])}")
+def _explained(items: list[_Item], more: int) -> _Text:
+    for item in items:
+        yield from _listed(item)
+        yield from render.excerpt(item)
+    if more:
+        yield f"… {more} more; -n raises the limit, --json prints all"
+
+
+def _listed(item: _Item) -> _Text:
+    yield [item]
+    yield f"    {_because(item['why'])}"
 
 
 _NAMED = {
@@ -99,7 +96,7 @@ _NAMED = {
 }
 
 
-def _because(reasons: list[dict[str, Any]]) -> str:
+def _because(reasons: list[_Item]) -> str:
     """By what a memory was found, in words."""
     out = []
     for reason in reasons:
@@ -115,7 +112,7 @@ def _because(reasons: list[dict[str, Any]]) -> str:
     return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
 
 
-def _lost(reason: dict[str, Any]) -> str:
+def _lost(reason: _Item) -> str:
     """That its lines were not found."""
     if not reason.get("lines_unknown"):
         return ""
@@ -130,37 +127,33 @@ def _spans(lines: list[list[int]]) -> str:
     return f"{noun} {', '.join(parts[:4])}{', …' if len(parts) > 4 else ''}"
 
 
-@app.command("blame")
+@command("blame")
 def blame_command(
-    path: str = argument("PATH", "A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
-    *,
+    store: Store,
     at: At,
-    as_json: Json,
-) -> int:
+    path: str = argument("PATH", "A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
+) -> Answer:
     """Show the lines of a file with the memories about them beside: by line, and by the commit that
     `git blame` names. Exit code 1: no memory.
     """
-    with opened() as store:
-        lines, items, name = why.blame(store, path, at=at)
-        if as_json:
-            write_json({"path": name, "lines": [_row(line) for line in lines], "memories": items})
-            return 0 if items else 1
-        width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
-        digits = len(str(lines[-1].number)) if lines else 1
-        for line in lines:
-            wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
-            left = f"{_ids(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}"
-            write(f"{left}  {line.text}".rstrip())
-        if items:
-            write()
-        for item in items:
-            _listed(item)
-        if not items:
-            write("nothing is known about these lines")
-        return 0 if items else 1
+    lines, items, name = why.blame(store, path, at=at)
+    facts = {"path": name, "lines": [_row(line) for line in lines], "memories": items}
+    return Answer(facts, _blamed(lines, items), 0 if items else 1)
 
 
-def _row(line: file_lines.Line) -> dict[str, Any]:
+def _blamed(lines: list[file_lines.Line], items: list[_Item]) -> _Text:
+    width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
+    digits = len(str(lines[-1].number)) if lines else 1
+    for line in lines:
+        wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
+        left = f"{_ids(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}"
+        yield f"{left}  {line.text}".rstrip()
+    yield "" if items else "nothing is known about these lines"
+    for item in items:
+        yield from _listed(item)
+
+
+def _row(line: file_lines.Line) -> _Item:
     row = {"line": line.number, "commit": line.commit or None, "text": line.text}
     return {**row, "memories": line.ids, **({"older": True} if line.older else {})}
 
@@ -172,83 +165,74 @@ def _ids(line: file_lines.Line, most: int) -> str:
     return " ".join(id[:8] for id in line.ids)
 
 
-@app.command("diff")
+_KINDS = {
+    "taught": "teaches", "changed": "changes", "contradicted": "contradicts",
+    "forgotten": "forgets", "made stale": "stale",
+}  # fmt: skip
+
+
+@command("diff")
 def diff_command(
+    store: Store,
     revisions: list[str] = argument(
         "RANGE", "A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."
     ),
-    *,
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Show what a branch teaches: new memories, changed ones, contradictions with what is known,
     and memories whose files it changed.
     """
-    with opened() as store:
-        found = branch_diff.diff(store, revisions)
-    if as_json:
-        write_json(found)
-        return 0
-    _section("taught", found["teaches"])
-    changes = found["changes"]
-    _pairs("changed", [(pair["after"], f"before {_short(pair['before'])}") for pair in changes])
-    contradicted = []
-    for pair in found["contradicts"]:
-        said = f"may contradict {_short(pair['against'])} ({pair['by']})"
-        if pair["by"] == branch_diff.SUPERSEDES:
-            said = f"supersedes {_short(pair['against'])}"
-        contradicted.append((pair["memory"], said))
-    _pairs("contradicted", contradicted)
-    _section("forgotten", found["forgets"])
-    _section("made stale", found["stale"])
-    if not any(found[name] for name in ("teaches", "changes", "contradicts", "forgets", "stale")):
+    found = branch_diff.diff(store, revisions)
+    return Answer(found, _changes(found))
+
+
+def _changes(found: _Item) -> _Text:
+    """A heading and memories for each kind of change; some with a remark that names another one."""
+    for title, kind in _KINDS.items():
+        items = found[kind]
+        if items:
+            yield f"{title}: {len(items)}"
+        if kind in ("teaches", "forgets", "stale"):
+            yield items
+            continue
+        for pair in items:
+            yield [pair.get("after") or pair["memory"]]
+            if kind == "changes":
+                yield f"    before {_short(pair['before'])}"
+            elif pair["by"] == branch_diff.SUPERSEDES:
+                yield f"    supersedes {_short(pair['against'])}"
+            else:
+                yield f"    may contradict {_short(pair['against'])} ({pair['by']})"
+    if not any(found[kind] for kind in _KINDS.values()):
         base, tip = found["base"]["name"], found["tip"]["name"]
-        write(f"nothing about memories between {base} and {tip}")
-    return 0
+        yield f"nothing about memories between {base} and {tip}"
 
 
-def _section(title: str, items: list[dict[str, Any]]) -> None:
-    if items:
-        write(f"{title}: {len(items)}")
-        render.listing(items)
-
-
-def _pairs(title: str, pairs: list[tuple[dict[str, Any], str]]) -> None:
-    """Memories, each with a remark below that names another one."""
-    if pairs:
-        write(f"{title}: {len(pairs)}")
-    for memory, remark in pairs:
-        render.listing([memory])
-        write(f"    {remark}")
-
-
-def _short(memory: dict[str, Any]) -> str:
+def _short(memory: _Item) -> str:
     return f"{memory['id'][:8]} {memory['type']}: {memory['title']}"
 
 
-@app.command("bisect")
+@command("bisect")
 def bisect_command(
+    store: Store,
     id: Id,
-    *,
     path: list[str] = texts(PATH, "Only this path of the memory; may be repeated."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Find the commit that made a memory stale: the first after which a path (or its lines) never
     again was what it was. Exit code 1: none is stale.
     """
-    with opened() as store:
-        paths = [store.repo.path_in_tree(p) for p in path]
-        found, title, stale, fine = bisect.bisect(store, id, paths)
+    paths = [store.repo.path_in_tree(p) for p in path]
+    found, title, stale, fine = bisect.bisect(store, id, paths)
     value = {"id": found, "title": title, "stale": stale, "others": fine}
     lines = [*_stale_lines(stale), *map(_fine_line, fine)]
     if stale:
-        return answer(value, lines, as_json)
+        return Answer(value, lines)
     name = f"memory {found[:8]}"
     unknown = any(item["state"] == "unknown" for item in fine)
     said = f"nobody can tell whether {name} is stale" if unknown else f"{name} is not stale"
-    return answer(value, [*lines, f"{said}: {title}"], as_json, 1)
+    return Answer(value, [*lines, f"{said}: {title}"], 1)
 
 
-def _stale_lines(stale: list[dict[str, Any]]) -> Iterator[str]:
+def _stale_lines(stale: list[_Item]) -> Iterator[str]:
     for item in stale:
         yield f"{item['path']}: {item['state']}" + (f", now {item['now']}" if item["now"] else "")
         yield f"    by {_commit(item)}"
@@ -258,48 +242,47 @@ def _stale_lines(stale: list[dict[str, Any]]) -> Iterator[str]:
             yield f"    merged by {_commit(item['merged_by'])}"
 
 
-def _fine_line(item: dict[str, Any]) -> str:
+def _fine_line(item: _Item) -> str:
     now = f" to {item['now']}" if item.get("now") else ""
     reason = f" ({item['reason']})" if item.get("reason") else ""
     return f"{item['path']}: {item['state']}{now}{reason}"
 
 
-def _commit(row: dict[str, Any]) -> str:
+def _commit(row: _Item) -> str:
     return f"{row['commit'][:12]} {row['date']} {row['author'].split(' <')[0]}: {row['subject']}"
 
 
-@app.command("check")
+@command("check")
 def check_command(
-    *,
+    store: Store,
     since: str = text(
         "--since REV",
         "Only what became stale since this revision, for example origin/main.",
         filled=True,
     ),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all
     paths are as they were noted, or renamed.
     """
-    with opened() as store:
-        found = staleness_check.check(store, since)
+    found = staleness_check.check(store, since)
+    passed = found["complete"] and not found["stale"] and not found["unknown"]
+    return Answer(found, _checked(found, since, passed), 0 if passed else 1)
+
+
+def _checked(found: _Item, since: str, passed: bool) -> _Text:
     stale, unknown = found["stale"], found["unknown"]
-    passed = found["complete"] and not stale and not unknown
-    if as_json:
-        write_json(found)
-        return 0 if passed else 1
     if stale:
         became = f"{many(len(stale), 'memory')} became stale since {since}:"
-        write(became if since else f"{many(len(stale), 'stale memory')}:")
-        render.listing(stale)
-        write(
+        yield became if since else f"{many(len(stale), 'stale memory')}:"
+        yield stale
+        yield (
             "`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds"
             " now, `forget` what does not"
         )
     if unknown:
         shallow = " in a shallow clone" if found["shallow"] else ""
-        write(f"{len(unknown)} of which nobody can tell{shallow}:")
-        render.listing(unknown)
+        yield f"{len(unknown)} of which nobody can tell{shallow}:"
+        yield unknown
         refused(f"cannot check {many(len(unknown), 'memory')}", _way_out(unknown, found["shallow"]))
     if not found["complete"]:
         refused(
@@ -307,18 +290,17 @@ def check_command(
             "`git mem doctor` looks at the notes; in a partial clone the remote has them",
         )
     if found["not_compared"]:
-        write(
+        yield (
             f"{len(found['not_compared'])} not compared, {path_state.NO_NAME};"
             " `git mem edit ID --path` names something else, for example the directory:"
         )
-        render.listing(found["not_compared"])
+        yield found["not_compared"]
     if passed:
         result = f"no memory became stale since {since}" if since else "no memory is stale"
-        write(f"{result}; {found['checked']} name a path")
-    return 0 if passed else 1
+        yield f"{result}; {found['checked']} name a path"
 
 
-def _way_out(unknown: list[dict[str, Any]], shallow: bool) -> str:
+def _way_out(unknown: list[_Item], shallow: bool) -> str:
     """What makes it possible to tell."""
     reasons = [item["anchor"].get("reason") for item in unknown]
     reasons += [path.get("reason") for item in unknown for path in item["paths"]]
@@ -331,6 +313,4 @@ def _way_out(unknown: list[dict[str, Any]], shallow: bool) -> str:
         )
     if anchor_state_store.WAITING in reasons:
         return "`git mem index` goes on where an answer stopped"
-    return (
-        "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared"
-    )
+    return "`git mem list --json` has the reasons; `git mem edit ID --path` names another path"

@@ -18,8 +18,8 @@ from ..memory import adr, listing, transfer
 from ..store import Store
 from . import app
 from .claude import look
-from .common import answer, opened, read_file, refused, scope_of, values, write, write_file
-from .options import Json, argument, flag, text
+from .common import opened, read_file, refused, scope_of, values, write, write_file
+from .options import Answer, argument, command, flag, text
 
 _COMMITS = 5_000  # that are read where no range bounds them
 
@@ -56,7 +56,7 @@ def export_command(
         return 0
 
 
-@app.command("import")
+@command("import")
 def import_command(
     file: str = argument(
         "",
@@ -70,7 +70,6 @@ def import_command(
         " docs/adr and the like).",
         "",
     ),
-    *,
     private: bool = flag(
         "--private", "Keep them in private notes (`claude` and `git-log`: always, unless --team)."
     ),
@@ -80,8 +79,7 @@ def import_command(
     allow_secret: bool = flag(
         "--allow-secret", "Store texts although they look like they hold secrets."
     ),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or
     decision records; what is known adds nothing.
     """
@@ -97,19 +95,19 @@ def import_command(
     captured = "team" if team else "private"  # nobody wrote it as a memory
     with opened() as store:
         if file == "claude":  # a file of that name is './claude'
-            status = _claude(store, directory, captured, allow_secret, dry_run, as_json)
+            answer = _claude(store, directory, captured, allow_secret, dry_run)
         elif file == "git-log":
-            status = _log(store, where, captured, dry_run, as_json)
+            answer = _log(store, where, captured, dry_run)
         elif file == "adr":
-            status = _adr(store, where, scope, allow_secret, dry_run, as_json)
+            answer = _adr(store, where, scope, allow_secret, dry_run)
         else:
-            status = _file(store, file, scope, allow_secret, as_json)
+            answer = _file(store, file, scope, allow_secret)
         if not dry_run:
             store.with_cache(lambda cache: cache.count())
-        return status
+        return answer
 
 
-def _file(store: Store, file: str, scope: str, allow_secret: bool, as_json: bool) -> int:
+def _file(store: Store, file: str, scope: str, allow_secret: bool) -> Answer:
     results, broken, moved = transfer.import_text(store, read_file(file), scope, allow_secret)
     for line in broken:
         refused(line)
@@ -122,22 +120,29 @@ def _file(store: Store, file: str, scope: str, allow_secret: bool, as_json: bool
     if moved:
         lines.append(f"{moved} name a commit that is not here; they were attached to HEAD")
     found = {**counts, "broken": len(broken), "moved_to_head": moved}
-    return answer(found, lines, as_json, 1 if failed else 0)
+    return Answer(found, lines, 1 if failed else 0)
 
 
-def _counts(items: Iterable[Any], *names: str) -> dict[str, int]:
-    """How many have each status."""
+def _counts(items: Iterable[Any], *statuses: str) -> dict[str, int]:
     found = Counter(item.status for item in items)
-    return {name: found[name] for name in names}
+    return {status: found[status] for status in statuses}
 
 
-def _named(id: str, text: str) -> str:
-    return f"{id[:8]} {text}" if id else text
+def _changes(items: list[Any], place: str) -> Iterator[str]:
+    """A line for each item that changes something or is left out; refused ones are named at once.
+    `place`: the attribute that says where an item comes from.
+    """
+    for item in items:
+        where, id = getattr(item, place), f"{item.id[:8]} " if item.id else ""
+        if item.status == "refused":
+            refused(f"'{where}': {item.reason}", getattr(item, "hint", ""))
+        elif item.status in ("stored", "edited"):
+            yield f"{id}{item.status} {where}: {item.title}"
+        elif item.status == "left out":
+            yield f"left out {where}: {item.reason}"
 
 
-def _claude(
-    store: Store, directory: str, scope: str, allow_secret: bool, dry: bool, as_json: bool
-) -> int:
+def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
     """Takes the project's auto memory in, or the directory given."""
     sight = None if directory else look(store)
     if sight and sight.refused:
@@ -152,106 +157,77 @@ def _claude(
     if sight and not dry:
         automemory.keep(store.repo.mem_dir, sight)
     counts = _counts(report.items, "stored", "edited", "known", "ours", "refused")
-    for item in report.items:
-        if item.status == "refused":
-            refused(f"'{item.file}': {item.reason}", item.hint)
-
-    def lines() -> Iterator[str]:
-        for item in report.items:
-            if item.status in ("stored", "edited"):
-                yield _named(item.id, f"{item.status} {item.file}: {item.title}")
-        would = "would be " if dry else ""
-        yield (
-            f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
-            f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
-            f" from '{report.directory}'"
-        )
-        for name in report.missing:
-            yield f"MEMORY.md names '{name}', which is not there"
-
+    lines, would = [*_changes(report.items, "file")], "would be " if dry else ""
+    lines.append(
+        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+        f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
+        f" from '{report.directory}'"
+    )
+    lines += [f"MEMORY.md names '{name}', which is not there" for name in report.missing]
     topics = [values(i, "file", "status", "id", "title", "reason") for i in report.items]
     found = {"directory": report.directory, "dry_run": dry, **counts, "missing": report.missing}
-    return answer({**found, "topics": topics}, lines(), as_json, 1 if counts["refused"] else 0)
+    return Answer({**found, "topics": topics}, lines, 1 if counts["refused"] else 0)
 
 
-def _log(store: Store, given: str, scope: str, dry: bool, as_json: bool) -> int:
+def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     """Keeps what commit messages say for certain; proposes the surest of the rest."""
+    hint = "write it like v1.0..HEAD"
     if given.startswith("-"):
-        raise UsageError(f"'{given}' is no range of commits", hint="write it like v1.0..HEAD")
+        raise UsageError(f"'{given}' is no range of commits", hint=hint)
     commits = []
     if given or store.repo.head():
         most = 1_000_000 if ".." in given else _COMMITS
         try:
             commits = commitlog.read(store.repo.git, [given or "HEAD"], [], most)
         except GitFailed as e:
-            hint = "write it like v1.0..HEAD"
             raise UsageError(f"git knows no commits '{given}'", hint=hint) from e
     candidates = commitlog.candidates(commits)
     most = store.settings.number("suggestions") * suggestions.HELD
     outcomes = pipeline.keep(store, candidates, scope=scope, most=most, dry=dry)
     counts = _counts(outcomes, "kept", "suggested", "known", "refused", "skipped")
-    rows = [
-        (c, o)
-        for c, o in zip(candidates, outcomes, strict=True)
-        if o.status in ("kept", "suggested", "refused")
-    ]
-    for c, o in rows:
+    lines, kept = [], []
+    for c, o in zip(candidates, outcomes, strict=True):
+        if o.status not in ("kept", "suggested", "refused"):
+            continue
         if o.status == "refused":
             refused(f"commit {c.commit[:8]}: {o.reason}")
-
-    def lines() -> Iterator[str]:
-        for c, o in rows:
-            if o.status != "refused":
-                first = c.text.partition("\n")[0][:100]
-                yield _named(o.id, f"{o.status} {c.commit[:8]} {o.type}: {first}")
-        would = "would be " if dry else ""
-        summary = (
-            f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
-            f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+        else:
+            first, id = c.text.partition("\n")[0][:100], f"{o.id[:8]} " if o.id else ""
+            lines.append(f"{id}{o.status} {c.commit[:8]} {o.type}: {first}")
+        kept.append(
+            {
+                **values(c, "commit", "paths"),
+                **values(o, "status", "id", "reason"),
+                "type": o.type or None,
+                "confidence": round(o.confidence, 4),
+                "stage": o.stage or None,
+                "body": c.text if o.status != "refused" else None,
+                "supersedes": o.old or None,
+            }
         )
-        if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
-            summary += f"; {beyond} less sure ones were left out"
-        if counts["suggested"] and not dry:
-            summary += "; `git mem review` decides about suggestions"
-        yield summary
-
-    kept = [
-        {
-            **values(c, "commit", "paths"),
-            **values(o, "status", "id", "reason"),
-            "type": o.type or None,
-            "confidence": round(o.confidence, 4),
-            "stage": o.stage or None,
-            "body": c.text if o.status != "refused" else None,
-            "supersedes": o.old or None,
-        }
-        for c, o in rows
-    ]
+    would = "would be " if dry else ""
+    summary = (
+        f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
+        f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+    )
+    if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
+        summary += f"; {beyond} less sure ones were left out"
+    if counts["suggested"] and not dry:
+        summary += "; `git mem review` decides about suggestions"
     found = {"dry_run": dry, "commits": len(commits), **counts, "memories": kept}
-    return answer(found, lines(), as_json)
+    return Answer(found, [*lines, summary])
 
 
-def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool, as_json: bool) -> int:
+def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
     """Takes decision records in."""
     place = os.path.abspath(given) if given else ""
     items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
     counts = _counts(items, "stored", "edited", "known", "left out", "refused")
-    for item in items:
-        if item.status == "refused":
-            refused(f"'{item.path}': {item.reason}")
-
-    def lines() -> Iterator[str]:
-        for item in items:
-            if item.status in ("stored", "edited"):
-                yield _named(item.id, f"{item.status} {item.path}: {item.title}")
-            elif item.status == "left out":
-                yield f"left out {item.path}: {item.reason}"
-        would = "would be " if dry else ""
-        yield (
-            f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
-            f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"
-        )
-
+    lines, would = [*_changes(items, "path")], "would be " if dry else ""
+    lines.append(
+        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+        f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"
+    )
     files = [values(i, "path", "status", "id", "title", "reason") for i in items]
     found = {"dry_run": dry, **{name.replace(" ", "_"): n for name, n in counts.items()}}
-    return answer({**found, "files": files}, lines(), as_json, 1 if counts["refused"] else 0)
+    return Answer({**found, "files": files}, lines, 1 if counts["refused"] else 0)

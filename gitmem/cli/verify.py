@@ -7,9 +7,8 @@ from typing import Any
 from .. import render
 from ..core import record
 from ..memory import verify
-from . import app
-from .common import answer, opened
-from .options import Json, argument, flag
+from ..store import Store
+from .options import Answer, argument, command, flag
 
 _WORDS = {
     "none": "without a signature",
@@ -18,23 +17,20 @@ _WORDS = {
 }
 
 
-@app.command("verify")
+@command("verify")
 def verify_command(
+    store: Store,
     ids: list[str] = argument(
         "[ID]...", "Only these memories; without, all that are visible.", None
     ),
-    *,
     all: bool = flag("--all", "Every record: also replaced texts, forgets, shares and purges."),
-    as_json: Json,
-) -> int:
+) -> Answer:
     """Check signatures with git's keys, ids with their texts, and look for credentials, also in
     lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
     """
-    with opened() as store:
-        with render.progress("verifying", total=None) as advance:
-            items = verify.verify(store, ids or [], everything=all, tell=advance)
-        status = 1 if any(map(verify.failed, items)) else 0
-        return answer(items, _lines(items, bool(ids)), as_json, status)
+    with render.progress("verifying", total=None) as advance:
+        items = verify.verify(store, ids or [], everything=all, tell=advance)
+    return Answer(items, _lines(items, bool(ids)), int(any(map(verify.failed, items))))
 
 
 def _lines(items: list[dict[str, Any]], named: bool) -> Iterator[str]:

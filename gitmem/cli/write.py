@@ -3,8 +3,9 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,85 +15,86 @@ from ..memory import memories, remember, write_gate
 from ..memory.memories import Found
 from ..render import progress
 from ..store import Store
-from . import app, common, options
-from .common import opened, refused, values, warn, write, write_json
+from . import common
+from .common import refused, values, warn, write, write_json
+from .options import AllowSecret, Answer, Id, Ids, argument, command, flag, text, texts
+
+Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
+_TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
+_PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
 
 
-@app.command("remember")
+class Draft(NamedTuple):
+    """The options that say what a new memory holds."""
+
+    message: Message
+    stdin: Annotated[bool, flag("--stdin", "Read the text from standard input.")]
+    title: Annotated[str, text("--title", "A title; the first line of the text serves otherwise.")]
+    type: Annotated[str, text("--type", _TYPE)]
+    tag: Annotated[list[str], texts("--tag --tags", "A tag; may be repeated.")]
+    path: Annotated[list[str], texts("--path --paths", _PATHS)]
+    allow_secret: AllowSecret
+
+    def text(self, words: str | None) -> str | None:
+        return common.text_from(words, self.message, self.stdin)
+
+    def fields(self, body: str | None) -> dict[str, Any]:
+        named = {"title": self.title, "type": self.type, "tags": self.tag, "paths": self.path}
+        return {"body": body, **named}
+
+
+@command("remember")
 def remember_command(
-    words: list[str] = options.argument("[TEXT]...", "What to remember.", None),
-    *,
-    message: options.Message,
-    stdin: options.Stdin,
-    jsonl: str = options.text(
-        "--jsonl FILE", "Store many: one JSON object a line (`-`: standard input)."
-    ),
-    title: str = options.text("--title", "A title; the first line of the text serves otherwise."),
-    type: options.Type,
-    tag: options.Tags,
-    path: options.Paths,
-    commit: str = options.text(
-        "--commit REV", "The commit it is about (default HEAD).", filled=True
-    ),
-    phase: str = options.text("--phase", "A phase or milestone of the project."),
-    provenance: str = options.text("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
-    source: str = options.text(
-        "--source", "Where it comes from; a source seen before adds nothing."
-    ),
-    private: bool = options.flag(
-        "--private", "Keep it in private notes, which git mem never pushes."
-    ),
-    team: bool = options.flag("--team", "Store it in the shared notes."),
-    allow_secret: options.AllowSecret,
-    as_json: options.Json,
-) -> int:
+    draft: Draft,
+    as_json: bool,
+    words: list[str] = argument("[TEXT]...", "What to remember.", None),
+    jsonl: str = text("--jsonl FILE", "Store many: one JSON object a line (`-`: standard input)."),
+    commit: str = text("--commit REV", "The commit it is about (default HEAD).", filled=True),
+    phase: str = text("--phase", "A phase or milestone of the project."),
+    provenance: str = text("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
+    source: str = text("--source", "Where it comes from; a source seen before adds nothing."),
+    private: bool = flag("--private", "Keep it in private notes, which git mem never pushes."),
+    team: bool = flag("--team", "Store it in the shared notes."),
+) -> Answer | int:
     """Store a memory, anchored to a commit."""
     scope = common.scope_of(private, team)
-    with opened() as store:
-        body = (
-            None if jsonl else common.text_from(" ".join(words) if words else None, message, stdin)
-        )
-        given = {
-            "body": body, "title": title, "type": type, "tags": tag, "paths": path,
-            "commit": commit, "phase": phase, "source": source, "provenance": provenance,
-        }  # fmt: skip
-        draft = {**_admitted(store, given, allow_secret), "scope": scope}
+    with common.opened() as store:
+        body = None if jsonl else draft.text(" ".join(words) if words else None)
+        given = {**draft.fields(body), "commit": commit, "phase": phase, "source": source}
+        given["provenance"] = provenance
+        fields = {**_admitted(store, given, draft.allow_secret), "scope": scope}
         if provenance and provenance.upper() not in record.PROVENANCE:
             known = ", ".join(record.PROVENANCE)
             raise UsageError(f"--provenance is one of {known}, not '{provenance}'")
         if jsonl:
-            if words or message or stdin or title or path or source:
+            if words or draft.message or draft.stdin or draft.title or draft.path or source:
                 raise UsageError("--jsonl takes text, title, path and source from the file")
-            defaults = {name: value for name, value in draft.items() if value}
-            return _store_lines(store, jsonl, defaults, allow_secret, as_json)
+            defaults = {name: value for name, value in fields.items() if value}
+            return _store_lines(store, jsonl, defaults, draft.allow_secret, as_json)
         if body is None:
             raise UsageError("nothing to remember", hint="give the text, -m TEXT or --stdin")
-        draft.update(remember.session_facts(os.environ))
-        result = remember.remember(store, [draft], allow_secret=allow_secret)[0]
+        fields.update(remember.session_facts(os.environ))
+        result = remember.remember(store, [fields], allow_secret=draft.allow_secret)[0]
         if result.status == remember.REFUSED:
-            if as_json:
-                write_json({"id": None, "status": result.status, "reason": result.reason})
-            raise (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
-        if type and type.lower() not in record.TYPES:
+            error = (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
+            facts = {"id": None, "status": result.status, "reason": result.reason}
+            return Answer(facts, error=error)
+        if draft.type and draft.type.lower() not in record.TYPES:
             known = ", ".join(record.TYPES)
-            warn(f"note: '{type}' is none of the usual types ({known}); stored as it is")
+            warn(f"note: '{draft.type}' is none of the usual types ({known}); stored as it is")
+        line = f"remembered {result.id[:8]} [{result.scope}] {result.title}"
         if result.status == remember.DUPLICATE:
-            _say_what_else(result, scope, bool(tag or path or type or title))
-        if as_json:
-            write_json(values(result, "id", "status", "reason", "title", "scope"))
-        elif result.status == remember.DUPLICATE:
-            write(f"known as {result.id[:8]} ({result.reason})")
-        else:
-            write(f"remembered {result.id[:8]} [{result.scope}] {result.title}")
-        return 0
+            line = f"known as {result.id[:8]} ({result.reason})"
+            _say_what_else(result, scope, draft)
+        return Answer(values(result, "id", "status", "reason", "title", "scope"), [line])
 
 
-def _say_what_else(known: remember.Result, scope: str, described: bool) -> None:
+def _say_what_else(known: remember.Result, scope: str, draft: Draft) -> None:
     """Names the command that does what was asked with a memory that is stored already."""
     if scope == "team" and known.scope == "private":
         share = f"`git mem share {known.id[:8]}`"
         warn(f"note: it is in your private notes; {share} gives it to the team")
-    elif described:
+    elif draft.tag or draft.path or draft.type or draft.title:
         warn(f"note: nothing was changed; `git mem edit {known.id[:8]}` changes what is known")
 
 
@@ -162,101 +164,81 @@ def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[s
     return words
 
 
-@app.command("edit")
+@command("edit")
 def edit_command(
-    id: options.Id,
-    *,
-    message: options.Message,
-    stdin: bool = options.flag("--stdin", "Read the new text from standard input."),
+    store: Store,
+    id: Id,
+    message: Message,
+    allow_secret: AllowSecret,
+    stdin: bool = flag("--stdin", "Read the new text from standard input."),
     title: str = typer.Option(None, help="A new title ('' removes it)."),
     type: str = typer.Option(None, help="A new type."),
     tag: list[str] = typer.Option(
-        None, *options.TAG.split(), help="The new tags, all of them ('' removes them)."
+        None, "--tag", "--tags", help="The new tags, all of them ('' removes them)."
     ),
     path: list[str] = typer.Option(
-        None, *options.PATH.split(), help="The new paths, all of them ('' removes them)."
+        None, "--path", "--paths", help="The new paths, all of them ('' removes them)."
     ),
     provenance: str = typer.Option(None, help="VERIFIED, CITED, ASSUMED or CACHED."),
     phase: str = typer.Option(None, help="A new phase."),
-    allow_secret: options.AllowSecret,
-    as_json: options.Json,
-) -> int:
+) -> Answer:
     """Change a memory; without options, in the editor."""
-    with opened() as store:
-        given = {
-            "title": title, "type": type, "provenance": provenance, "phase": phase,
-            "tags": [word for word in tag if word] if tag else None,
-            "paths": [name for name in path if name] if path else None,
-            "body": common.text_from(None, message, stdin) if message or stdin else None,
-        }  # fmt: skip
-        changes = {name: value for name, value in given.items() if value is not None}
-        if not changes:
-            if not common.interactive():
-                raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
-            changes["body"] = common.from_editor(str(memories.find(store, id).record.data["body"]))
-        changes = _admitted(store, changes, allow_secret)
-        found = memories.edit(store, id, changes, allow_secret=allow_secret)
-        id, title = found.memory.id, record.title_of(found.record.data)
-        replaced = [
-            {
-                "version": r.version,
-                "title": record.clean(record.title_of(r.data)),
-                "body": record.clean(r.data["body"]),
-            }
-            for r in found.settled
-        ]
-        if as_json:
-            settled = {"settled": replaced} if replaced else {}
-            write_json({"id": id, "status": "edited", "title": title, **settled})
-        else:
-            write(f"edited {id[:8]} {title}")
-        if replaced:
-            titles = ", ".join(f"'{other['title']}'" for other in replaced)
-            warn(
-                f"note: settled: {1 + len(replaced)} versions stood beside each other,"
-                f" and this one takes the place of {titles}"
-            )
-        return 0
+    given = {
+        "title": title, "type": type, "provenance": provenance, "phase": phase,
+        "tags": [word for word in tag if word] if tag else None,
+        "paths": [name for name in path if name] if path else None,
+        "body": common.text_from(None, message, stdin) if message or stdin else None,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        if not common.interactive():
+            raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
+        changes["body"] = common.from_editor(str(memories.find(store, id).record.data["body"]))
+    changes = _admitted(store, changes, allow_secret)
+    found = memories.edit(store, id, changes, allow_secret=allow_secret)
+    id, title = found.memory.id, record.title_of(found.record.data)
+    facts = {"id": id, "status": "edited", "title": title}
+    replaced = [(r, record.clean(record.title_of(r.data))) for r in found.settled]
+    if not replaced:
+        return Answer(facts, [f"edited {id[:8]} {title}"])
+    titles = ", ".join(f"'{other}'" for _, other in replaced)
+    warn(
+        f"note: settled: {1 + len(replaced)} versions stood beside each other,"
+        f" and this one takes the place of {titles}"
+    )
+    settled = [
+        {"version": r.version, "title": other, "body": record.clean(r.data["body"])}
+        for r, other in replaced
+    ]
+    return Answer({**facts, "settled": settled}, [f"edited {id[:8]} {title}"])
 
 
-@app.command("supersede")
+@command("supersede")
 def supersede_command(
-    id: str = options.argument("", "The memory that no longer holds."),
-    words: str = options.argument("[TEXT]", "What holds instead.", None),
-    *,
-    message: options.Message,
-    stdin: options.Stdin,
-    title: str = options.text("--title", "A title for the new memory."),
-    type: options.Type,
-    tag: options.Tags,
-    path: options.Paths,
-    allow_secret: options.AllowSecret,
-    as_json: options.Json,
-) -> int:
+    store: Store,
+    draft: Draft,
+    as_json: bool,
+    id: str = argument("", "The memory that no longer holds."),
+    words: str = argument("[TEXT]", "What holds instead.", None),
+) -> Answer:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
-    with opened() as store:
-        body = common.text_from(words, message, stdin)
-        if body is None:
-            hint = "give the new text, -m TEXT or --stdin"
-            raise UsageError("nothing takes its place", hint=hint)
-        given = {"body": body, "title": title, "type": type, "tags": tag, "paths": path}
-        fields = _admitted(store, given, allow_secret)
-        new = memories.supersede(store, id, fields, allow_secret=allow_secret)
-        if as_json:
-            old = memories.find(store, id).memory.id
-            write_json({"id": new, "status": "stored", "supersedes": old})
-        else:
-            write(f"remembered {new[:8]}, which supersedes {id[:8]}")
-        return 0
+    body = draft.text(words)
+    if body is None:
+        raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
+    fields = _admitted(store, draft.fields(body), draft.allow_secret)
+    new = memories.supersede(store, id, fields, allow_secret=draft.allow_secret)
+    old = memories.find(store, id).memory.id if as_json else id
+    facts = {"id": new, "status": "stored", "supersedes": old}
+    return Answer(facts, [f"remembered {new[:8]}, which supersedes {id[:8]}"])
 
 
-@app.command("forget")
+@command("forget")
 def forget_command(
-    ids: options.Ids,
-    *,
-    reason: str = options.text("--reason", "Why, for whoever looks at it later."),
-    allow_secret: options.AllowSecret,
-    as_json: options.Json,
+    store: Store,
+    ids: Ids,
+    allow_secret: AllowSecret,
+    as_json: bool,
+    reason: str = text("--reason", "Why, for whoever looks at it later."),
 ) -> int:
     """Hide memories, here and wherever the notes arrive.
 
@@ -264,56 +246,47 @@ def forget_command(
     """
     from ..agents import automemory_export
 
-    def forget(store: Store, id: str) -> Found:
-        return memories.forget(store, id, reason, allow_secret=allow_secret)
+    forget = partial(memories.forget, reason=reason, allow_secret=allow_secret)
+    failed = _each(store, ids, forget, "forgotten", "forgot", as_json)
+    automemory_export.tend(store)  # an agent's file of a forgotten memory goes, too
+    return failed
 
-    # A memory that an agent was given as a file goes from there, too.
-    return _each(ids, forget, "forgotten", "forgot", as_json, automemory_export.tend)
 
-
-@app.command("share")
+@command("share")
 def share_command(
-    ids: list[str] = options.argument("ID...", "Private memories to give to the team."),
-    *,
-    allow_secret: options.AllowSecret,
-    as_json: options.Json,
+    store: Store,
+    allow_secret: AllowSecret,
+    as_json: bool,
+    ids: list[str] = argument("ID...", "Private memories to give to the team."),
 ) -> int:
     """Copy private memories into the shared notes."""
-
-    def share(store: Store, id: str) -> Found:
-        return memories.share(store, id, allow_secret=allow_secret)
-
-    return _each(ids, share, "shared", "shared", as_json)
+    share = partial(memories.share, allow_secret=allow_secret)
+    return _each(store, ids, share, "shared", "shared", as_json)
 
 
-@app.command("sign")
-def sign_command(ids: options.Ids, *, as_json: options.Json) -> int:
+@command("sign")
+def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""
-    return _each(ids, memories.sign, "signed", "signed", as_json)
+    return _each(store, ids, memories.sign, "signed", "signed", as_json)
 
 
 def _each(
+    store: Store,
     ids: list[str],
     change: Callable[[Store, str], Found],
     status: str,
     verb: str,
     as_json: bool,
-    after: Callable[[Store], object] | None = None,
 ) -> int:
     """Applies a change to each memory; one that is refused is named and does not stop the rest."""
     failed = 0
-    with opened() as store:
-        for id in ids:
-            try:
-                found = change(store, id)
-            except MemError as e:
-                refused(e.message, e.hint)
-                failed = 1
-                continue
-            if as_json:
-                write_json({"id": found.memory.id, "status": status})
-            else:
-                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
-        if after:
-            after(store)
+    for id in ids:
+        try:
+            found = change(store, id)
+        except MemError as e:
+            refused(e.message, e.hint)
+            failed = 1
+            continue
+        line = f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}"
+        Answer({"id": found.memory.id, "status": status}, [line]).print(as_json)
     return failed

@@ -11,7 +11,7 @@ from ..core.errors import MemError, UsageError
 from ..core.plural import many
 from ..git import config, config_read, memfile
 from ..hooks import githooks, worker_log
-from ..models import usable
+from ..models import chosen
 from ..signing import trust
 from ..store import Store
 from .finding import BAD, OFF, OK, REPAIRS, WARN, Finding
@@ -46,7 +46,7 @@ def remarks(store: Store) -> Iterator[Finding]:
     """What other parts have to say: remotes, models, signatures, sessions."""
     for text, hint in setup.threats(store):
         yield Finding(WARN, text, hint)
-    for text, hint in usable.remarks(store.settings, os.environ, store.repo.mem_dir):
+    for text, hint in chosen.remarks(store.settings, os.environ, store.repo.mem_dir):
         yield Finding(WARN, text, hint)
     for good, text, hint in trust.remarks(store.settings, store.home):
         yield Finding(OK if good else WARN, text, hint)

@@ -1,4 +1,4 @@
-"""Which models are on this machine, and which of them are in use.
+"""Which models are on this machine, which of them are in use, and why one that is wanted is not.
 
 Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`) and its list
 `models.json` of every file that was fetched or added. A file that the user added stays where it is
@@ -8,22 +8,31 @@ of another, and is deleted with its last name.
 In use is the model of `GIT_MEM_MODEL` or `mem.model` (language), `GIT_MEM_EMBED_MODEL` or
 `mem.embedModel` (vectors): a name or a path. Empty means the default language model if it was
 fetched, and no model for vectors; `none` means none.
-"""
 
-from __future__ import annotations
+Owns `mem/model.failed` too: why the language model gave no answer when it was asked last. It counts
+for the unchanged file that failed; the next answer removes it.
+"""
 
 import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..core.errors import MemError
-from . import fetch, registry
+from ..git import memfile
+from ..git.config import Config
+from . import fetch, llamaproc, registry
+from .registry import EMBEDDING, LANGUAGE
 
-_LIST = "models.json"
-_SUM = 16  # digits of the checksum in a file's name
-_STEM = 80  # characters of the address in it
+FAILED = "model.failed"
+SETTING = {LANGUAGE: "model", EMBEDDING: "embedModel"}
+_INSTEAD = {
+    LANGUAGE: "capture goes on with rules alone",
+    EMBEDDING: "recall goes on with the packaged table",
+}
+_LONGEST = 400  # characters of a reason
 
 
 class Installed(NamedTuple):
@@ -37,15 +46,11 @@ class Installed(NamedTuple):
     stamp: tuple[int, int]
 
     @property
-    def size(self) -> int:
-        return self.stamp[0]
-
-    @property
     def unchanged(self) -> bool:
-        return os.path.isfile(self.path) and stamp(self.path) == self.stamp
+        return os.path.isfile(self.path) and _stamp(self.path) == self.stamp
 
 
-def stamp(path: str) -> tuple[int, int]:
+def _stamp(path: str) -> tuple[int, int]:
     """Size and time of a file. Raises OSError."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
@@ -82,15 +87,15 @@ def is_gguf(path: str) -> bool:
 # The list
 
 
-def installed(where: str) -> list[Installed]:
+def installed(where: str) -> dict[str, Installed]:
     """The files on the list that are still there, by name."""
-    return [m for _, m in sorted(_read(where).items()) if os.path.isfile(m.path)]
+    return {name: m for name, m in sorted(_read(where).items()) if os.path.isfile(m.path)}
 
 
 def _read(where: str) -> dict[str, Installed]:
     """{name: file}; a damaged list counts as empty."""
     try:
-        with open(os.path.join(where, _LIST), encoding="utf-8") as f:
+        with open(os.path.join(where, "models.json"), encoding="utf-8") as f:
             entries = json.load(f)
         return {e["name"]: Installed(**{**e, "stamp": tuple(e["stamp"])}) for e in entries}
     except (OSError, ValueError, TypeError, KeyError):
@@ -98,7 +103,7 @@ def _read(where: str) -> dict[str, Installed]:
 
 
 def _write(where: str, entries: dict[str, Installed]) -> None:
-    path = os.path.join(where, _LIST)
+    path = os.path.join(where, "models.json")
     new = f"{path}.new{os.getpid()}"
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
@@ -106,9 +111,7 @@ def _write(where: str, entries: dict[str, Installed]) -> None:
             json.dump([m._asdict() for m in entries.values()], f, indent=1)
         os.replace(new, path)
     except OSError as e:
-        raise MemError(
-            f"cannot write '{path}': {e.strerror}", hint="GIT_MEM_MODEL_DIR names another directory"
-        ) from None
+        raise MemError(f"cannot write '{path}': {e.strerror}", hint=fetch.ELSEWHERE) from None
 
 
 def _check_free(where: str, name: str, path: str, sha256: str) -> None:
@@ -134,7 +137,7 @@ def present(where: str, name: str, sha256: str) -> str:
 
 def place(where: str, name: str, url: str, sha256: str) -> str:
     """Where the file from this address belongs. Raises MemError where the name is taken."""
-    path = os.path.join(where, f"{stem_of(url)}-{sha256[:_SUM]}.gguf")
+    path = os.path.join(where, f"{stem_of(url)}-{sha256[:16]}.gguf")
     _check_free(where, name, path, sha256)
     return path
 
@@ -142,12 +145,12 @@ def place(where: str, name: str, url: str, sha256: str) -> str:
 def stem_of(url: str) -> str:
     """A name for the file at an address: the end of its path, in plain letters."""
     last = re.split("[?#]", url)[0].rsplit("/", 1)[-1].removesuffix(".gguf")
-    return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[:_STEM].strip("._-") or "model"
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[:80].strip("._-") or "model"
 
 
 def note(where: str, name: str, path: str, sha256: str, kind: str, ours: bool) -> Installed:
     """Puts a file whose checksum was just taken on the list."""
-    made = Installed(name, kind, path, sha256, ours, stamp(path))
+    made = Installed(name, kind, path, sha256, ours, _stamp(path))
     _write(where, {**_read(where), name: made})
     return made
 
@@ -160,13 +163,12 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
     if not os.path.isfile(path):
         raise MemError(f"no file '{path}'")
     if not is_gguf(path):
-        raise MemError(
-            f"'{path}' is no GGUF file", hint="git mem uses models in llama.cpp's format"
-        )
+        hint = "git mem uses models in llama.cpp's format"
+        raise MemError(f"'{path}' is no GGUF file", hint=hint)
     found = fetch.digest(path)
     if sha256 and found != sha256.lower():
         raise MemError(f"'{path}' has the SHA-256 {found}, not {sha256.lower()}")
-    known = registry.by_digest(found)
+    known = next((m for m in registry.MODELS if m.sha256 == found), None)
     name = name or (known.name if known else os.path.splitext(os.path.basename(path))[0].lower())
     _check_free(where, name, path, found)
     return note(where, name, path, found, kind or (known.kind if known else ""), False)
@@ -183,10 +185,8 @@ def remove(where: str, name: str) -> Installed:
     shared = any(m.path == found.path for m in entries.values())
     delete = found.ours and os.path.dirname(found.path) == where and not shared
     for path in (found.path, found.path + ".part") if delete else ():
-        try:
+        with suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
     _write(where, entries)
     return found._replace(ours=delete)
 
@@ -195,26 +195,35 @@ def remove(where: str, name: str) -> Installed:
 
 
 class Choice(NamedTuple):
-    """`path` is "" where there is no usable model; `reason` then says why, and is "" where none is
-    wanted. `name`: as the user knows it.
+    """`path` is "" where there is no usable file. `problem`: why the model is not used, "" where it
+    is used or none is wanted. `name`: as the user knows it.
     """
 
     path: str = ""
     name: str = ""
     sha256: str = ""
-    reason: str = ""
+    problem: str = ""
 
 
-def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
-    """The model in use; `setting` is the value of `mem.model` or `mem.embedModel`."""
-    language = kind == registry.LANGUAGE
+def choice(kind: str, setting: str, environ: Mapping[str, str], mem_dir: str = "") -> Choice:
+    """The model in use; loads nothing. `setting` is the value of `mem.model` or `mem.embedModel`;
+    with `mem_dir` the last failure counts as a problem.
+    """
+    found = _wanted(kind, setting, environ)
+    if found.path and not llamaproc.available():
+        return found._replace(problem=f"the model '{found.name}' is here, but not llama.cpp")
+    why = _failed(mem_dir, found.path) if found.path and mem_dir and kind == LANGUAGE else ""
+    return found._replace(problem=failure(found.name, why)) if why else found
+
+
+def _wanted(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
+    language = kind == LANGUAGE
     asked = environ.get("GIT_MEM_MODEL" if language else "GIT_MEM_EMBED_MODEL") or setting
     name = asked or (registry.DEFAULT if language else "none")
     if name.lower() == "none":
         return Choice()
     entries = _read(directory(environ))
-    found = entries.get(name) or entries.get(name.lower())
-    if found is not None:
+    if found := entries.get(name) or entries.get(name.lower()):
         if not is_gguf(found.path):
             why = f"the model '{found.name}' is not at '{found.path}' any more"
         elif found.unchanged:
@@ -222,7 +231,7 @@ def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
         else:
             file = f"the file '{found.path}' of the model '{found.name}'"
             why = f"{file} has changed since its checksum was taken"
-        return Choice(name=found.name, reason=why)
+        return Choice(name=found.name, problem=why)
     if not asked:
         return Choice()
     if os.sep in name or name.endswith(".gguf"):
@@ -230,6 +239,43 @@ def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
         if is_gguf(path):
             return Choice(path, path)
         state = "no GGUF file" if os.path.exists(path) else "not there"
-        return Choice(name=path, reason=f"'{path}' is {state}")
+        return Choice(name=path, problem=f"'{path}' is {state}")
     why = "was not fetched" if registry.find(name) else "is neither known nor a path"
-    return Choice(name=name, reason=f"the model '{name}' {why}")
+    return Choice(name=name, problem=f"the model '{name}' {why}")
+
+
+def remarks(settings: Config, environ: Mapping[str, str], mem_dir: str) -> list[tuple[str, str]]:
+    """(problem, hint) for doctor, of each model that a setting names."""
+    out = []
+    for kind, name in SETTING.items():
+        found = choice(kind, settings[name], environ, mem_dir)
+        hint = "`git mem model list` names what is here"
+        if found.path and not llamaproc.available():
+            hint = "`pip install 'git-mem[llm]'` adds it"
+        if found.problem:
+            out.append((f"mem.{name}: {found.problem}", f"{_INSTEAD[kind]}; {hint}"))
+    return out
+
+
+def failure(name: str, why: str) -> str:
+    said = " ".join(why.split())[:_LONGEST]
+    return f"the model '{name}' gave no answer when it was asked last: {said}"
+
+
+def note_failure(mem_dir: str, path: str, why: str) -> None:
+    """Keeps why the model gave no answer; "" says that it did. Best effort."""
+    kept = os.path.join(mem_dir, FAILED)
+    with suppress(OSError):
+        if why:
+            facts = {"path": path, "stamp": _stamp(path), "reason": why}
+            memfile.write(kept, json.dumps(facts).encode())
+        elif os.path.lexists(kept):
+            os.unlink(kept)
+
+
+def _failed(mem_dir: str, path: str) -> str:
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        found = json.loads(memfile.read(os.path.join(mem_dir, FAILED), 1 << 16))
+        if (found["path"], tuple(found["stamp"])) == (path, _stamp(path)):
+            return str(found["reason"])
+    return ""

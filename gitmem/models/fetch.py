@@ -8,8 +8,6 @@ HTTPS only, also after a redirect; plain HTTP for the machine's own loopback add
 tests. Sends no cookie, no credential and nothing about the repository.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os
@@ -28,8 +26,12 @@ from ..core.errors import MemError
 _CHUNK = 1 << 20
 MOST = 64 << 30  # bytes of a file, where neither the caller nor the server says
 _SPARE = 64 << 20  # left free on the disk
-_ELSEWHERE = "GIT_MEM_MODEL_DIR names another directory"
+ELSEWHERE = "GIT_MEM_MODEL_DIR names another directory"
 _AGAIN = "the same command goes on where it ended"
+_BROKEN = (
+    *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError),
+    *(ConnectionError, TimeoutError),
+)
 
 Progress = Callable[[int, int], None]  # (bytes so far, bytes in all, 0 where unknown)
 
@@ -59,21 +61,24 @@ def download(
     url = address(url)
     part = target + ".part"
     _check_room(os.path.dirname(target), size)
-    have = os.path.getsize(part) if os.path.exists(part) else 0
     try:
+        have = os.path.getsize(part) if os.path.exists(part) else 0
         if not size or have < size:
             _receive(url, part, have, size, progress, timeout)
-        _finish(part, target, sha256)
+        found = digest(part)
+        if found != sha256:
+            os.unlink(part)
+            raise Untrue(
+                f"the file has the SHA-256 {found}, not {sha256}",
+                hint="it was removed; the server, or somebody between, sent another file",
+            )
+        with open(part, "rb") as f:
+            os.fsync(f.fileno())
+        os.replace(part, target)
     except urllib.error.HTTPError as e:
         e.close()
         raise _refused(url, e.code) from None
-    except (
-        urllib.error.URLError,
-        http.client.HTTPException,
-        ssl.SSLError,
-        ConnectionError,
-        TimeoutError,
-    ) as e:
+    except _BROKEN as e:
         reason = getattr(e, "reason", e)
         silent = isinstance(reason, TimeoutError)
         why = "nothing came for a while" if silent else str(reason) or type(e).__name__
@@ -89,17 +94,17 @@ def _check_room(directory: str, needed: int) -> None:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         free = shutil.disk_usage(directory).free
     except OSError as e:
-        raise MemError(f"cannot write to '{directory}': {e.strerror}", hint=_ELSEWHERE) from None
+        raise MemError(f"cannot write to '{directory}': {e.strerror}", hint=ELSEWHERE) from None
     if needed + _SPARE > free:
-        raise MemError(
-            f"not enough room in '{directory}': {needed / 1e6:.0f} MB are needed,"
-            f" {free / 1e6:.0f} MB are free",
-            hint=_ELSEWHERE,
-        )
+        sizes = f"{needed / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free"
+        raise MemError(f"not enough room in '{directory}': {sizes}", hint=ELSEWHERE)
 
 
 def _receive(url: str, part: str, have: int, size: int, progress: Progress, timeout: float) -> None:
-    """Appends the rest of the file to the part, or writes it anew where the server sends all."""
+    """Appends the rest of the file to the part, or writes it anew where the server sends all.
+
+    Never writes more than the known or announced size, or MOST where neither is known.
+    """
     headers = {"User-Agent": "git-mem", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
@@ -112,57 +117,39 @@ def _receive(url: str, part: str, have: int, size: int, progress: Progress, time
             return
         raise
     with answer:
-        if answer.status not in (200, 206):
-            raise Untrue(f"the server of '{url}' answers with status {answer.status}")
-        if answer.status == 200:
-            have = 0
-        elif not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            os.unlink(part)
-            raise Broken(
-                f"the server of '{url}' sends another part of the file than the rest",
-                hint="the same command begins anew",
-            )
-        announced = answer.headers.get("Content-Length", "")
-        whole = size or (have + int(announced) if announced.isdecimal() else 0)
-        if whole > MOST:
-            raise Untrue(f"the server has a file of {whole} bytes, which no model has")
-        _copy(answer, part, have, whole, progress)
-
-
-def _copy(
-    answer: http.client.HTTPResponse, part: str, have: int, whole: int, progress: Progress
-) -> None:
-    """Never writes more than `whole` bytes, or MOST where that is unknown."""
-    limit = whole or MOST
-    with open(part, "r+b" if have else "wb") as f:
-        f.seek(have)
-        f.truncate()
-        progress(have, whole)
-        while chunk := answer.read(min(_CHUNK, limit + 1 - have)):
-            have += len(chunk)
-            if have > limit:
-                os.unlink(part)
-                raise Untrue(
-                    f"the server sends more than the {limit} bytes of the file",
-                    hint="nothing was kept",
-                )
-            f.write(chunk)
+        have, whole = _range(answer, part, have, size)
+        limit = whole or MOST
+        with open(part, "r+b" if have else "wb") as f:
+            f.seek(have)
+            f.truncate()
             progress(have, whole)
+            while chunk := answer.read(min(_CHUNK, limit + 1 - have)):
+                have += len(chunk)
+                if have > limit:
+                    os.unlink(part)
+                    said = f"the server sends more than the {limit} bytes of the file"
+                    raise Untrue(said, hint="nothing was kept")
+                f.write(chunk)
+                progress(have, whole)
     if have < whole:
         raise ConnectionError(f"{have} of {whole} bytes arrived")
 
 
-def _finish(part: str, target: str, sha256: str) -> None:
-    found = digest(part)
-    if found != sha256:
+def _range(answer: Any, part: str, have: int, size: int) -> tuple[int, int]:
+    """(where the bytes of an answer belong, how long the whole file is, 0 where unknown)."""
+    if answer.status not in (200, 206):
+        raise Untrue(f"the server answers with status {answer.status}")
+    if answer.status == 200:
+        have = 0
+    elif not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
         os.unlink(part)
-        raise Untrue(
-            f"the file has the SHA-256 {found}, not {sha256}",
-            hint="it was removed; the server, or somebody between, sent another file",
-        )
-    with open(part, "rb") as f:
-        os.fsync(f.fileno())
-    os.replace(part, target)
+        said = "the server sends another part of the file than the rest"
+        raise Broken(said, hint="the same command begins anew")
+    announced = answer.headers.get("Content-Length", "")
+    whole = size or (have + int(announced) if announced.isdecimal() else 0)
+    if whole > MOST:
+        raise Untrue(f"the server has a file of {whole} bytes, which no model has")
+    return have, whole
 
 
 def digest(path: str) -> str:
@@ -198,7 +185,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     """A few redirects, each to an allowed URL of the same scheme."""
 
     max_redirections = 5
-    max_repeats = 2
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -213,9 +199,8 @@ def _refused(url: str, status: int) -> MemError:
     if 300 <= status < 400:
         return Untrue(f"'{url}' redirects too often")
     if status in (429, 500, 502, 503, 504):
-        return Broken(
-            f"the server of '{url}' is busy: status {status}", hint=f"try again later; {_AGAIN}"
-        )
+        hint = f"try again later; {_AGAIN}"
+        return Broken(f"the server of '{url}' is busy: status {status}", hint=hint)
     return MemError(
         f"the server refuses '{url}': status {status}",
         hint="the file may have moved; `git mem model add` takes one you have",

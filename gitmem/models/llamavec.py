@@ -33,11 +33,6 @@ class LlamaVectors:
     def __init__(
         self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None
     ) -> None:
-        if argv is None and not llamaproc.available():
-            raise NoVectors(
-                "llama-cpp-python is not installed, so no model can make vectors",
-                hint="`pip install 'git-mem[llm]'` compiles it",
-            )
         self.child = llamaproc.Child(argv or llamaproc.command("embedding", path, ""))
         self._name = name.rsplit("/", 1)[-1]
         self._prefix = prefix(path, name, sha256)

@@ -5,8 +5,6 @@ commit, as public projects recorded them (2026-11). One model has neither checks
 `fetch` wants a checksum from the user.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 LANGUAGE, EMBEDDING = "language", "embedding"
@@ -27,10 +25,9 @@ class Known(NamedTuple):
 
     def url(self, hub: str = "") -> str:
         """The file's address; `hub` names a mirror with the same paths."""
-        return f"{(hub or HUB).rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.file}"
+        hub = (hub or "https://huggingface.co").rstrip("/")
+        return f"{hub}/{self.repository}/resolve/{self.revision}/{self.file}"
 
-
-HUB = "https://huggingface.co"
 
 MODELS = (
     Known(
@@ -111,8 +108,3 @@ def find(name: str) -> Known | None:
     """The model of this name, in any case."""
     low = name.lower()
     return next((m for m in MODELS if m.name == low), None)
-
-
-def by_digest(sha256: str) -> Known | None:
-    """The model whose file has this checksum."""
-    return next((m for m in MODELS if m.sha256 and m.sha256 == sha256), None)
