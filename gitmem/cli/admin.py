@@ -29,15 +29,7 @@ from .options import Answer, argument, command, flag
 @command("status", enabled=False)
 def status_command(store: Store) -> Answer:
     """Say what is stored, where, and whether the cache is up to date."""
-    facts, hooks = _status(store), githooks.survey(store)
-    missing = [f"{key} = {value}" for key, value, _ in setup.missing(store)]
-    facts.update(hooks=hooks.on, missing_settings=missing)
-    return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems)])
-
-
-def _status(store: Store) -> dict[str, Any]:
-    """What is stored, where, and what waits."""
-    path = cache_file.path_of(store.repo.mem_dir)
+    path, hooks = cache_file.path_of(store.repo.mem_dir), githooks.survey(store)
     counted = os.path.exists(path) or any(notes.tip() for _, notes in store.sources)
     numbers: dict[str, Any] = {}
     if counted:
@@ -45,7 +37,7 @@ def _status(store: Store) -> dict[str, Any]:
     names = ("memories", "team", "private", "superseded", "forgotten", "without_vectors")
     # After the counting: the cache may know more of a ref that is gone.
     tips = {notes.ref: notes.tip() for _, notes in store.sources}
-    return {
+    facts = {
         "repository": store.repo.top or store.repo.git_dir,
         "enabled": store.settings.flag("enabled"),
         **{name: numbers.get(name, 0) for name in names},
@@ -55,26 +47,29 @@ def _status(store: Store) -> dict[str, Any]:
         "suggestions": len(suggestions.waiting(store)) if counted else 0,
         "proposals": len(proposals.waiting(store)) if counted else 0,
         "waiting": setup.waiting(store),
+        "hooks": hooks.on,
+        "missing_settings": [f"{key} = {value}" for key, value, _ in setup.missing(store)],
     }
+    return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems)])
 
 
-def _pairs(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    memories = (
+def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "repository", facts["repository"]
+    yield (
+        "memories",
         f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
-        f" {facts['superseded']} superseded, {facts['forgotten']} forgotten"
+        f" {facts['superseded']} superseded, {facts['forgotten']} forgotten",
     )
+    yield "git hooks", ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
+    refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items())
+    yield "refs", refs or "none yet"
     cache = "none yet; the first recall builds it"
     if facts["cache"]:
         missing = facts["without_better_vectors"]
         model = "" if missing is None else f", {missing} without one of the encoder or chosen model"
         size = os.path.getsize(facts["cache"]) / 1e6
         cache = f"{size:.1f} MB, up to date, {facts['without_vectors']} without a vector{model}"
-    refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items()) or "none yet"
-    hooks = ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
-    return [
-        *(("repository", facts["repository"]), ("memories", memories), ("git hooks", hooks)),
-        *(("refs", refs), ("cache", cache)),
-    ]
+    yield "cache", cache
 
 
 def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]]) -> Iterator[str]:
@@ -103,12 +98,10 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
 def _without_better(store: Store) -> int | None:
     """Memories without a better vector; None where none is wanted. Starts no model."""
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
-    if not choice.path:
-        if not store.settings.flag("encoder"):
-            return None
-        return store.with_cache(encoding.missing)[0]
-    start = llamavec.prefix(choice.path, choice.name, choice.sha256)
-    return store.with_cache(lambda cache: model_vectors.missing_by_prefix(cache, start))[0]
+    if choice.path:
+        start = llamavec.prefix(choice.path, choice.name, choice.sha256)
+        return store.with_cache(lambda cache: model_vectors.missing_by_prefix(cache, start))[0]
+    return store.with_cache(encoding.missing)[0] if store.settings.flag("encoder") else None
 
 
 @command("index")
@@ -116,8 +109,8 @@ def index_command(
     store: Store,
     all: bool = flag(
         "--all",
-        "Also make the encoder's vectors that are missing (or those of the model that `git mem"
-        " model use NAME --embed` chose); goes on where it was broken off.",
+        "Also make the missing vectors of the encoder (or of the model that `git mem model use"
+        " NAME --embed` chose); goes on where it was broken off.",
     ),
     rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
 ) -> Answer:
@@ -223,7 +216,17 @@ def config_command(
 ) -> Answer | int:
     """Show or change settings (the same as `git config mem.NAME`)."""
     if name is None:
-        return _list_settings(store)
+        rows = [
+            {
+                "name": "mem." + name,
+                "value": store.settings[name],
+                "from": store.settings.origins[name],
+                "meaning": setting[3],
+            }
+            for name, setting in settings.SETTINGS.items()
+        ]
+        lines = [f"{r['name']} = {r['value']}  ({r['from']}; {r['meaning']})" for r in rows]
+        return Answer(rows, lines)
     wanted = name.removeprefix("mem.").lower()
     short = next((n for n in settings.SETTINGS if n.lower() == wanted), "")
     if not short:
@@ -238,20 +241,6 @@ def config_command(
         value = settings.check(short, settings.SETTINGS[short][0], value)
         store.repo.git.run("config", "--local", key, value)
     return 0
-
-
-def _list_settings(store: Store) -> Answer:
-    rows = [
-        {
-            "name": "mem." + name,
-            "value": store.settings[name],
-            "from": store.settings.origins[name],
-            "meaning": setting[3],
-        }
-        for name, setting in settings.SETTINGS.items()
-    ]
-    lines = [f"{r['name']} = {r['value']}  ({r['from']}; {r['meaning']})" for r in rows]
-    return Answer(rows, lines)
 
 
 @app.command("help", hidden=True)

@@ -9,27 +9,24 @@ import typer
 
 from ..agents import context, context_render, head_facts, hook, protocol, receipts
 from ..anchors import anchor_state, anchor_state_update, path_state, snapshot_view
-from ..core import fastjson, record
+from ..core import fastjson, fold, record
 from ..core.errors import UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import discover
+from ..memory import memories
 from ..store import Store
 from . import app
 from .common import opened, warn
-from .options import AT, Answer, argument, command, flag, number, text
+from .options import Answer, At, argument, command, flag, number, text
 
 
 @command("context")
 def context_command(
-    budget: int = number(
-        "--budget TOKENS", "About how many tokens; default: mem.contextBudget, or by the project."
-    ),
+    at: At,
+    budget: int = number("--budget TOKENS", "Default: mem.contextBudget, or by the project."),
     format: str = text("--format", "xml, md or json; default: md on a terminal, else xml."),
     agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
-    at: str = text(
-        AT, "What it would have been told at this revision, as far as git can tell.", filled=True
-    ),
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show what an agent is told when a session starts: blockers, decisions, what has to do with
@@ -103,9 +100,7 @@ def hook_command(
 @command("receipts")
 def receipts_command(
     store: Store,
-    session: str = text(
-        "--session ID", "Only of this session (its id, or the first digits), with the memories."
-    ),
+    session: str = text("--session ID", "Only this session (id or first digits), with memories."),
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
 ) -> Answer:
     """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
@@ -118,11 +113,9 @@ def receipts_command(
 
 
 def _receipts(store: Store, found: list[dict[str, Any]], session: str) -> Iterator[str]:
-    shown = {id for receipt in found for ids in receipt["shown"].values() for id in ids}
-    titles = store.with_cache(lambda cache: _titles(cache, shown))[0] if session else {}
+    states = {"open": "not ended", "waiting": "receipt not written yet"}
     for receipt in found:
         by = ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items())
-        states = {"open": "not ended", "waiting": "receipt not written yet"}
         state = states.get(receipt["state"]) or f"ended: {receipt['end']}"
         head = f", HEAD {receipt['head'][:8]}" if receipt["head"] else ""
         used = f", {len(receipt['used'])} of use" if receipt["used"] else ""
@@ -131,31 +124,20 @@ def _receipts(store: Store, found: list[dict[str, Any]], session: str) -> Iterat
             f" {receipt['session'][:8]}: {by or 'nothing new'}{used}{head} ({state})"
         )
         if session:
-            yield from _memories(receipt, titles)
+            yield from _memories(store, receipt)
     if not found:
         yield "no receipts yet; `git mem install` sets agents up"
 
 
-def _memories(receipt: dict[str, Any], titles: dict[str, str]) -> Iterator[str]:
+def _memories(store: Store, receipt: dict[str, Any]) -> Iterator[str]:
+    """The state of the notes that a session saw, and its memories, by title where still here."""
+    shown = [(id, route) for route, ids in receipt["shown"].items() for id in ids]
+    found = store.with_cache(lambda cache: memories.load_many(cache, [id for id, _ in shown]))[0]
     for ref, tip in receipt["tips"].items():
         yield f"  {ref} at {tip[:12]}"
-    for route, ids in receipt["shown"].items():
-        for id in ids:
-            files = receipt["used"].get(id, 0)
-            touched = f", {files} of its files touched" if files else ""
-            yield f"  {id[:8]}  {titles.get(id) or '(no longer here)'}  [{route}{touched}]"
-
-
-def _titles(cache: Cache, ids: set[str]) -> dict[str, str]:
-    """{id: title} of memories that are here."""
-    out = {}
-    for id in ids:
-        row = cache.db.execute(
-            "SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? AND m.status"
-            " < 2 ORDER BY m.row LIMIT 1",
-            (id,),
-        ).fetchone()
-        parsed = record.parse(row[0]) if row else None
-        if parsed:
-            out[id] = record.title_of(parsed.data)
-    return out
+    for id, route in shown:
+        there = id in found and found[id].memory.status != fold.FORGOTTEN
+        title = record.title_of(found[id].record.data) if there else "(no longer here)"
+        files = receipt["used"].get(id, 0)
+        touched = f", {files} of its files touched" if files else ""
+        yield f"  {id[:8]}  {title}  [{route}{touched}]"

@@ -13,21 +13,14 @@ from ..core.errors import MemError
 from .common import chosen_vectors, opened, warn, write_file
 from .options import Answer, argument, command, number, text
 
-_SHOWN = 5  # everyday prompts that are named; --json names all
-
 
 @command("bench")
 def bench_command(
     folder: str = argument(
-        "[FOLDER]",
-        "A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
-        "",
+        "[FOLDER]", "BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.", ""
     ),
     save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
-    sample: int = number(
-        "--sample N",
-        "Ask at most so many questions (default: all of a folder, 200 of your own memories).",
-    ),
+    sample: int = number("--sample N", "Ask at most so many (default: all; 200 of your own)."),
     seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
 ) -> Answer:
     """Measure how well memories are found.
@@ -39,36 +32,34 @@ def bench_command(
         raise MemError(f"cannot write '{save}': no such directory")
     if folder:
         found = beir.measure(folder, sample, seed, warn)
-        rows = [
-            (name.replace("ndcg", "nDCG").replace("mrr", "MRR"), figure)
+        rows = {
+            name.replace("ndcg", "nDCG").replace("mrr", "MRR"): figure
             for name, figure in found["metrics"].items()
-        ]
+        }
         counted = f"{found['documents']} documents, {found['questions']} questions"
         title = f"{pathlib.Path(folder).resolve().name}: {counted}"
+        remarks = _remarks_folder(found)
     else:
         with opened() as store, chosen_vectors(store) as vectors:
             found = known_item.measure(store, sample, seed, vectors, warn)
         items, prompts = found["known_items"], found["everyday"]
-        named = (
-            ("found first", items["first"]),
-            ("in the first three", items["first_three"]),
-            ("MRR@10", items["mrr@10"]),
-            ("everyday prompts told anything", prompts["told"]),
-        )
-        rows = [(name, figure) for name, figure in named if figure]
+        rows = {
+            "found first": items["first"],
+            "in the first three": items["first_three"],
+            "MRR@10": items["mrr@10"],
+            "everyday prompts told anything": prompts["told"],
+        }
         counted = f"{items['questions']} questions, {prompts['prompts']} everyday prompts"
         title = f"{found['memories']} memories, {counted}"
+        remarks = _remarks_own(found)
+    figures = [(name, f) for name, f in rows.items() if f]
     if save:
-        bars = [(name, f.mean, f.low, f.high) for name, f in rows]
+        bars = [(name, f.mean, f.low, f.high) for name, f in figures]
         write_file(save, [bar_chart.bars(bars, title)])
-    remarks = _remarks_folder(found) if folder else _remarks_own(found)
-    return Answer(_public(found), [title, *_table(rows), *remarks])
-
-
-def _table(rows: list[tuple[str, Estimate]]) -> Iterator[str]:
-    yield f"{'':<30}  value   95 % interval     n"
-    for name, f in rows:
-        yield f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}"
+    lines = [title, f"{'':<30}  value   95 % interval     n"]
+    for name, f in figures:
+        lines.append(f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}")
+    return Answer(_public(found), [*lines, *remarks])
 
 
 def _remarks_folder(found: dict[str, Any]) -> Iterator[str]:
@@ -88,13 +79,12 @@ def _remarks_own(found: dict[str, Any]) -> Iterator[str]:
     else:
         hint = "; `git mem index --all` makes the others" if encoded < memories else ""
         yield f"{encoded} of {memories} memories have the encoder's vector{hint}"
-    for prompt in found["everyday"]["told_prompts"][:_SHOWN]:
+    for prompt in found["everyday"]["told_prompts"][:5]:  # --json names all
         yield f"told something: {' '.join(prompt.split())[:60]}"
     yield f"{found['seconds']:.1f} s"
 
 
 def _public(found: Any) -> Any:
-    """The figures with an object for every Estimate."""
     if isinstance(found, Estimate):
         return scores.public(found)
     if isinstance(found, dict):

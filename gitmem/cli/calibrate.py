@@ -30,8 +30,8 @@ def calibrate_command(
         return Answer({"status": "unchanged"}, ["the packaged calibration is in force"], 1)
     report = calibrate.calibrate(store, write=not dry_run)
     tiers = pipeline.thresholds(store)
-    facts, lines = _facts(report, tiers, dry_run), _lines(report, tiers, dry_run)
-    return Answer(facts, lines, 0 if report.better else 1)
+    facts = _facts(report, tiers, dry_run)
+    return Answer(facts, _lines(report, facts, tiers[1], dry_run), 0 if report.better else 1)
 
 
 def _tiers(pairs: list[Pair], thresholds: _Thresholds) -> dict[str, dict[str, Any]]:
@@ -71,10 +71,10 @@ def _facts(report: Report, thresholds: _Thresholds, dry: bool) -> dict[str, Any]
     }
 
 
-def _lines(report: Report, thresholds: _Thresholds, dry: bool) -> Iterator[str]:
+def _lines(report: Report, facts: dict[str, Any], suggest: float, dry: bool) -> Iterator[str]:
     before, after = report.before, report.after
     yield (
-        f"{many(len(before), 'suggestion')} decided, {sum(kept for _, kept in before)} accepted;"
+        f"{many(len(before), 'suggestion')} decided, {facts['accepted']} accepted;"
         f" {many(report.stored, 'memory')} stored unasked,"
         f" {report.forgotten} of them forgotten since"
     )
@@ -82,13 +82,12 @@ def _lines(report: Report, thresholds: _Thresholds, dry: bool) -> Iterator[str]:
         yield ""
         yield from reliability_diagram.text(after if report.better else before)
         yield ""
-        yield _summary("before", before, thresholds)
+        yield _summary("before", facts)
     if not report.better:
         yield f"nothing changed: {report.reason}"
         return
-    yield _summary("after", after, thresholds)
+    yield _summary("after", facts)
     yield f"new numbers: {report.reason}"
-    suggest = thresholds[1]
     fewer = sum(p >= suggest for p, _ in before) - sum(p >= suggest for p, _ in after)
     if fewer > 0:
         yield f"of these, {fewer} would no longer have been suggested"
@@ -98,9 +97,9 @@ def _lines(report: Report, thresholds: _Thresholds, dry: bool) -> Iterator[str]:
         yield "the new numbers are in force; `git mem calibrate --reset` goes back"
 
 
-def _summary(name: str, pairs: list[Pair], thresholds: _Thresholds) -> str:
+def _summary(name: str, facts: dict[str, Any]) -> str:
     tiers = []
-    for tier, found in _tiers(pairs, thresholds).items():
+    for tier, found in facts[name]["tiers"].items():
         accepted = f" ({found['precision']:.2f} accepted)" if found["count"] else ""
         tiers.append(f"{tier} {found['count']}{accepted}")
-    return f"{name + ':':<8}ECE {reliability_diagram.error(pairs):.3f}; {', '.join(tiers)}"
+    return f"{name + ':':<8}ECE {facts[name]['ece']:.3f}; {', '.join(tiers)}"

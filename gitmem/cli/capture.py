@@ -5,8 +5,6 @@ hooks left for the worker.
 import os
 from typing import Any
 
-import typer
-
 from .. import worker
 from ..capture import calibrate, classify, pipeline, suggestions, worker_tasks
 from ..core import redact
@@ -15,25 +13,16 @@ from ..engine.cache import Cache
 from ..hooks import spool, worker_log
 from ..models import chosen, registry
 from ..store import Store
-from .common import json_lines, opened, refused, warn, write, write_json
-from .options import Answer, command, flag
+from .common import json_lines, opened, refused, values, warn
+from .options import Answer, command, flag, text
 
 
 @command("capture")
 def capture_command(
-    now: bool = flag(
-        "--now", "Work off what hooks have left and new commits, and wait for the end of it."
-    ),
+    now: bool = flag("--now", "Work off what hooks have left and new commits; wait for the end."),
     dry_run: bool = flag("--dry-run", "Judge and print; store nothing."),
-    jsonl: str = typer.Option(
-        "",
-        metavar="FILE",
-        help="Turns, one JSON object a line: id, role, text; `-` reads standard input.",
-        show_default=False,
-    ),
-    as_json: bool = flag(
-        "--json", "One JSON object a line: id, keep, type, confidence, tier, stage."
-    ),
+    jsonl: str = text("--jsonl FILE", "Turns, an object a line: id, role, text (`-`: stdin)."),
+    as_json: bool = flag("--json", "An object a line: id, keep, type, confidence, tier, stage."),
 ) -> Answer | int:
     """Judge what is worth remembering."""
     if now and (dry_run or jsonl):
@@ -56,22 +45,20 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
     model = calibrate.model(store)
     bad = 0
     for number, value in json_lines(jsonl):
-        turn = _turn(value)
-        if isinstance(turn, str):
+        if why := _wrong(value):
             bad += 1
-            refused(f"line {number}: {turn}")
+            refused(f"line {number}: {why}")
             continue
-        said = classify.judge(
-            turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model
-        )
-        if said.keep and redact.check({"body": turn["text"]}):  # a secret is not kept
+        assert isinstance(value, dict)
+        id, role, text = value.get("id", ""), value.get("role", "user"), value["text"]
+        said = classify.judge(role, text, ask=asked.ask, auto=auto, suggest=suggest, model=model)
+        if said.keep and redact.check({"body": text}):  # a secret is not kept
             said = said._replace(keep=False, tier=classify.SKIP, stage="rules")
-        if as_json:
-            facts = {"id": turn["id"], "keep": said.keep, "type": said.type, "tier": said.tier}
-            facts.update(confidence=round(said.confidence, 4), stage=said.stage)
-            write_json({**facts, **({"degraded": True} if asked.problem else {})})
-        else:
-            write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
+        facts = {"id": id, **values(said, "keep", "type", "tier")}
+        facts.update(confidence=round(said.confidence, 4), stage=said.stage)
+        line = f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {id}"
+        degraded = {"degraded": True} if asked.problem else {}
+        Answer({**facts, **degraded}, [line]).print(as_json)
     if asked.problem:
         warn(f"warning: {asked.problem}; rules alone judged")
     return 1 if bad else 0
@@ -121,7 +108,6 @@ def _added(before: list[str], log: list[str]) -> list[str]:
 
 
 def _captured(cache: Cache) -> tuple[set[str], set[str]]:
-    """Ids of what capture kept, and of what it suggested."""
     kept = cache.db.execute(
         "SELECT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND"
         " l.value = ?",
@@ -130,13 +116,11 @@ def _captured(cache: Cache) -> tuple[set[str], set[str]]:
     return {id for (id,) in kept}, set(suggestions.stored(cache))
 
 
-def _turn(value: dict[str, Any] | str) -> dict[str, Any] | str:
-    """A turn, or what is wrong with it."""
-    if isinstance(value, str):
-        return value
-    id, role, text = value.get("id", ""), value.get("role", "user"), value.get("text")
-    if not isinstance(text, str):
+def _wrong(turn: dict[str, Any] | str) -> str:
+    """What is wrong with a turn; "" where nothing is."""
+    if isinstance(turn, str):
+        return turn
+    if not isinstance(turn.get("text"), str):
         return "'text' is not a text"
-    if not isinstance(id, str | int) or not isinstance(role, str):
-        return "'id' or 'role' is not a text"
-    return {"id": id, "role": role, "text": text}
+    sound = isinstance(turn.get("id", ""), str | int) and isinstance(turn.get("role", ""), str)
+    return "" if sound else "'id' or 'role' is not a text"

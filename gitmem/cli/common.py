@@ -80,43 +80,23 @@ def write_json(value: Any) -> None:
     sys.stdout.write(json_text(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)) + "\n")
 
 
-def answer(value: Any, lines: Iterable[str], as_json: bool, status: int = 0) -> int:
-    """Prints the value as JSON, or else the lines; returns the exit code."""
-    if as_json:
-        write_json(value)
-    else:
-        for line in lines:
-            write(line)
-    return status
-
-
 def refused(message: str, hint: str = "") -> None:
-    """An error that does not stop the rest."""
     sys.stdout.flush()
     print(f"error: {safe(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {safe(hint)}", file=sys.stderr)
 
 
-def read_stdin() -> str:
-    """All of stdin as text. Raises MemError where it is none."""
-    return _text(sys.stdin.buffer.read(), "standard input")
-
-
 def read_file(name: str) -> str:
     """All of a file as text, `-`: of stdin. Raises MemError where it is none, or cannot be read."""
-    if name == "-":
-        return read_stdin()
+    shown = "standard input" if name == "-" else f"'{name}'"
     try:
-        with open(name, "rb") as f:
-            return _text(f.read(), f"'{name}'")
+        with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as f:
+            data = f.read()
     except OSError as e:
-        raise MemError(f"cannot read '{name}': {e.strerror}") from e
-
-
-def _text(data: bytes, name: str) -> str:
+        raise MemError(f"cannot read {shown}: {e.strerror}") from e
     if why := record.no_text(data):
-        raise MemError(f"{name} {why}", hint="nothing was stored; save it as UTF-8")
+        raise MemError(f"{shown} {why}", hint="nothing was stored; save it as UTF-8")
     return data.decode("utf-8")
 
 
@@ -188,7 +168,6 @@ def line(question: str) -> str:
 
 
 def confirmed(question: str) -> bool:
-    """Asks for a yes; anything else is a no."""
     return line(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
@@ -208,12 +187,8 @@ def text_from(text: str | None, messages: list[str], stdin: bool) -> str | None:
     if messages:
         return "\n\n".join(messages)
     if stdin:
-        return read_stdin()
+        return read_file("-")
     return from_editor("") if interactive() else None
-
-
-# As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
-SCISSORS = "# ------------------------ >8 ------------------------\n"
 
 
 def from_editor(initial: str) -> str:
@@ -225,14 +200,16 @@ def from_editor(initial: str) -> str:
     command = ["git", "var", "GIT_EDITOR"]
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     editor = found or "vi"
+    # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
+    scissors = "# ------------------------ >8 ------------------------\n"
     hint = "# Write what is worth remembering above. An empty text stores nothing.\n"
     with tempfile.TemporaryDirectory(prefix="git-mem-") as directory:
         name = os.path.join(directory, "memory.md")
-        write_file(name, [initial.rstrip("\n"), "\n", SCISSORS, hint])
+        write_file(name, [initial.rstrip("\n"), "\n", scissors, hint])
         argv = ["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], name]
         if subprocess.run(argv, check=False).returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
-        return read_file(name).partition(SCISSORS)[0].strip("\n")
+        return read_file(name).partition(scissors)[0].strip("\n")
 
 
 def when(store: Store, text: str, option: str) -> str:
@@ -242,20 +219,16 @@ def when(store: Store, text: str, option: str) -> str:
     hint = "write it like 2026-08-22 or '2 weeks ago'"
     unreadable = UsageError(f"cannot read '{option} {text}'", hint=hint)
     try:
-        return _utc(datetime.datetime.fromisoformat(text))
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        seconds = store.repo.git.text("rev-parse", f"--since={text}").rpartition("=")[2]
+        # git takes words that it cannot read for the present moment.
+        now = seconds.isdigit() and int(seconds) >= time.time() - 2
+        said_so = re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
+        if not seconds.isdigit() or (now and not said_so):
+            raise unreadable from None
+        moment = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+    try:  # as records have it; a moment without a zone is one of this machine's
+        return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except OverflowError as e:
         raise unreadable from e
-    except ValueError:
-        pass
-    seconds = store.repo.git.text("rev-parse", f"--since={text}").rpartition("=")[2]
-    # git takes words that it cannot read for the present moment.
-    now = seconds.isdigit() and int(seconds) >= time.time() - 2
-    said_so = re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
-    if not seconds.isdigit() or (now and not said_so):
-        raise unreadable
-    return _utc(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
-
-
-def _utc(moment: datetime.datetime) -> str:
-    """As records have it; a moment without a zone is one of this machine's."""
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -105,7 +105,6 @@ def edited(initial: str, hint: str = "") -> str:
 
 
 def _stored(done: review.Outcome) -> Answer:
-    """What became of a suggestion."""
     id, memory = done.suggestion.id, done.suggestion.memory
     facts = {
         "id": id,
@@ -127,7 +126,6 @@ def _stored(done: review.Outcome) -> Answer:
 
 
 def _settled(p: Proposal, memory: dict[str, Any], line: str) -> Answer:
-    """What became of a proposal."""
     facts = {"id": p.id, "status": p.state, "kind": p.kind, "reason": "", **memory}
     return Answer(facts, [line])
 

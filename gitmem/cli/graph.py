@@ -19,8 +19,7 @@ def graph_command(
         "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated."
     ),
     limit: int = number(
-        "-n --limit",
-        "How many at most: communities (default 10), neighbours (20), or memories drawn (100).",
+        "-n --limit", "How many communities at most (default 10), neighbours (20), or nodes (100)."
     ),
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
@@ -56,13 +55,10 @@ def _communities(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['memories']} memories, edges: {counts or 'none'}"
     for group in found["communities"]:
         about = f": {', '.join(group['paths'])}" if group["paths"] else ""
-        yield ""
-        yield f"{group['size']} memories{about}"
-        for node in group["central"]:
-            yield f"  {_line(node)}"
+        yield from ("", f"{group['size']} memories{about}")
+        yield from (f"  {_line(node)}" for node in group["central"])
     if found["communities"] and found["single"]:
-        yield ""
-        yield f"{found['single']} stand alone"
+        yield from ("", f"{found['single']} stand alone")
 
 
 def _neighbours(found: dict[str, Any]) -> Iterator[str]:

@@ -91,9 +91,7 @@ def fetch_command(
     name: str = argument(
         "", "A name of `git mem model list`, or an https address of a GGUF file.", registry.DEFAULT
     ),
-    sha256: str = text(
-        "--sha256 HEX", "The checksum the file must have; needed where git mem knows none."
-    ),
+    sha256: str = text("--sha256 HEX", "Its checksum; needed where git mem knows none."),
     as_name: str = text("--name NAME", "For an address: what to call it."),
 ) -> Answer:
     """Download a model, check it, and put it on the list.

@@ -105,7 +105,19 @@ def texts(names: str, help: str) -> Any:
 
 def text(names: str, help: str, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
-    return _option(names, help, str, callback=not_empty if filled else None)
+    if filled:
+        return _option(names, help, lambda: None, callback=_filled)
+    return _option(names, help, str)
+
+
+def _filled(param: typer.CallbackParam, value: str | None) -> str:
+    """Refuses what was given empty, as by a variable that is not set: without the option the call
+    would mean something else.
+    """
+    if value == "":
+        hint = "a variable that is not set? leave the option out to do without it"
+        raise UsageError(f"{param.opts[0]} is empty", hint=hint)
+    return value or ""
 
 
 def number(names: str, help: str) -> Any:
@@ -123,51 +135,32 @@ def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any
     )
 
 
-def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
-    """Refuses an option that was given empty, as by a variable that is not set: without it the call
-    would mean something else.
-    """
-    source = ctx.get_parameter_source(param.name or "")
-    if not value and source is not None and source.name == "COMMANDLINE":
-        raise UsageError(
-            f"{param.opts[0]} is empty",
-            hint="a variable that is not set? leave the option out to do without it",
-        )
-    return value
-
-
-TAG, PATH, AT = "--tag --tags", "--path --paths", "--at --as-of REV"
-
+PATH = "--path --paths"
 _Json = Annotated[bool, flag("--json", "Print JSON.")]
-_AT = "As of this revision: its lines, and what was known there, as far as git can tell."
-At = Annotated[str, text(AT, _AT, filled=True)]
+_AT = (
+    "As of this revision: what was known there, with the text, status, paths and lines of that time"
+    " as far as git can tell."
+)
+At = Annotated[str, text("--at --as-of REV", _AT, filled=True)]
 Id = Annotated[str, typer.Argument(help="The memory, by a unique prefix of its id.")]
 _IDS = "The memories, by unique prefixes of their ids."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
-
 _SECRET = "Store it although it looks like it holds a secret."
 AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
-
-_THEN = (
-    "As of this revision: what was known there, with text, status and paths of then as far as git"
-    " can tell."
-)
 
 
 class Filters(NamedTuple):
     """The options that say which memories are searched or listed."""
 
     type: Annotated[list[str], texts("--type", "Only this type; may be repeated.")]
-    tag: Annotated[list[str], texts(TAG, "Only with this tag; may be repeated (any of them).")]
+    tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; may be repeated.")]
     path: Annotated[list[str], texts(PATH, "Only about this file or directory; may be repeated.")]
     phase: Annotated[str, text("--phase", "Only of this phase.")]
     since: Annotated[str, text("--since --after", "Only newer, as for `git log`.", filled=True)]
     until: Annotated[str, text("--until --before", "Only older, as for `git log`.", filled=True)]
-    author: Annotated[
-        str, text("--author", "Only by an author whose name or address contains this.")
-    ]
+    author: Annotated[str, text("--author", "Only by authors whose name or address has this.")]
     scope: Annotated[str, text("--scope", "Only `team` or `private`.")]
-    at: Annotated[str, text(AT, _THEN, filled=True)]
+    at: At
 
     def conditions(self, store: Store, superseded: bool = False) -> Filter:
         """What a memory must fulfil; `at` says at which revision."""

@@ -12,16 +12,13 @@ from ..render import progress
 from .common import confirmed, interactive, opened, refused, values, write
 from .options import Answer, argument, command, flag
 
-_SHOWN = 20  # deleted objects that are listed without --json
-
 
 @command("purge")
 def purge_command(
     id: str = argument(
         "",
-        "The memory, by a unique prefix of its id; or a suggestion, likewise; or a line of a"
-        " note that is no memory, by a prefix of its version (`git mem doctor` and `git mem"
-        " verify` name them); or what was purged before, to finish it.",
+        "A memory or a suggestion, by a unique prefix of its id; a line that is no memory, by one"
+        " of its version (`doctor` and `verify` name it); what was purged before, to finish it.",
     ),
     force: bool = flag("--force", "Do not ask."),
     as_json: bool = flag("--json", "Print JSON, with the id of every deleted object."),
@@ -73,11 +70,22 @@ def _confirmed(target: purge.Target) -> bool:
 
 def _coming_back(target: purge.Target) -> Iterator[str]:
     """Names what is active again without the purged one."""
-    for m, alike in target.back:
-        title = record.clean(record.title_of(m.record.data))
-        same = ", which says nearly the same" if alike else ""
-        named = f"comes back: {m.memory.id[:8]} [{m.scope}] {title}{same}"
+    for m in _back(target):
+        same = ", which says nearly the same" if m["alike"] else ""
+        named = f"comes back: {m['id'][:8]} [{m['scope']}] {m['title']}{same}"
         yield f"{named}; `git mem purge` with this id takes it too"
+
+
+def _back(target: purge.Target) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": m.memory.id,
+            "title": record.clean(record.title_of(m.record.data)),
+            "scope": m.scope,
+            "alike": alike,
+        }
+        for m, alike in target.back
+    ]
 
 
 def _facts(target: purge.Target, report: purge.Report) -> dict[str, Any]:
@@ -85,15 +93,7 @@ def _facts(target: purge.Target, report: purge.Report) -> dict[str, Any]:
         "id": target.id or None,
         "version": target.version or None,
         "status": "held" if report.held else "purged",
-        "comes_back": [
-            {
-                "id": m.memory.id,
-                "title": record.clean(record.title_of(m.record.data)),
-                "scope": m.scope,
-                "alike": alike,
-            }
-            for m, alike in target.back
-        ],
+        "comes_back": _back(target),
         **values(report, "lines", "tombstones", "files", "cache", "held", "remotes"),
         "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()],
         "searched": "partly" if report.partly else "all",
@@ -110,10 +110,10 @@ def _lines(target: purge.Target, report: purge.Report, given_to: list[str]) -> I
         yield f"purged before: {many(count, 'object')} of it {'was' if count == 1 else 'were'} left"
     for version in report.tombstones:
         yield f"tombstone {version}"
-    for id, kind in list(report.deleted.items())[:_SHOWN]:
+    for id, kind in list(report.deleted.items())[:20]:
         yield f"deleted {kind} {id}"
-    if count > _SHOWN:
-        yield f"deleted {count - _SHOWN} more; --json lists them all"
+    if count > 20:
+        yield f"deleted {count - 20} more; --json lists them all"
     for path in report.files:
         yield f"cleaned '{path}'"
     if report.cache == "removed":

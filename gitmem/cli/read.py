@@ -20,9 +20,7 @@ def recall_command(
     query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
     limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
     all: bool = flag("--all", "All branches count alike."),
-    hot: bool = flag(
-        "--hot", "Take in at most 200 new memories before answering, others in the background."
-    ),
+    hot: bool = flag("--hot", "Take in at most 200 new memories now, others in the background."),
     explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
     batch: str = text("--batch FILE", 'Many: one {"_id","text"} object a line (`-`: stdin).'),

@@ -1,7 +1,5 @@
 """The command about commits that were replaced: reanchor."""
 
-from collections.abc import Iterator
-
 from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
@@ -14,14 +12,9 @@ _REASON = "no such commit in this repository"
 
 @command("reanchor")
 def reanchor_command(
-    old: str = argument(
-        "[OLD]", "The commit that memories are about; also the begin of an id that is gone.", None
-    ),
+    old: str = argument("[OLD]", "The commit, or the beginning of an id that is gone.", None),
     new: str = argument("[NEW]", "The commit that took its place.", None),
-    map: str = text(
-        "--map FILE",
-        "Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard input).",
-    ),
+    map: str = text("--map FILE", "filter-repo's commit-map: `OLD NEW` a line (`-`: stdin)."),
 ) -> Answer:
     """Say which commit took the place of another one, so that its memories stand there.
 
@@ -37,36 +30,32 @@ def reanchor_command(
             there = store.repo.commit(new)
             pairs = [(reanchor.commit_of(store, old), there or new)]
             if pairs[0][0] == there:
-                raise MemError(
-                    f"'{old[:80]}' and '{new[:80]}' are the same commit", hint="nothing was written"
-                )
+                same = f"'{old[:80]}' and '{new[:80]}' are the same commit"
+                raise MemError(same, hint="nothing was written")
         done = reanchor.reanchor(store, pairs)
-        for line in bad:
-            refused(line)
-        hint = "" if map else "name a commit that is here; `git fetch` may bring it"
-        for to, was in done.refused:
-            refused(f"cannot move {was[:12]} to '{to[:80]}': {_REASON}", hint)
-        found = {
-            "moved": [{"old": o, "new": n, "memories": m} for o, n, m in done.moved],
-            "known": done.known,
-            "dropped": done.dropped,
-            "refused": [{"old": o, "new": n, "reason": _REASON} for n, o in done.refused],
-            "bad_lines": len(bad),
-        }
-        settled = done.moved or done.known or done.dropped
-        return Answer(found, _lines(done), 1 if done.refused or bad or not settled else 0)
-
-
-def _lines(done: reanchor.Moved) -> Iterator[str]:
-    for old, new, memories in done.moved:
-        yield f"{old[:12]} is now {new[:12]} ({many(memories, 'memory')})"
+    for line in bad:
+        refused(line)
+    hint = "" if map else "name a commit that is here; `git fetch` may bring it"
+    for to, was in done.refused:
+        refused(f"cannot move {was[:12]} to '{to[:80]}': {_REASON}", hint)
+    found = {
+        "moved": [{"old": o, "new": n, "memories": m} for o, n, m in done.moved],
+        "known": done.known,
+        "dropped": done.dropped,
+        "refused": [{"old": o, "new": n, "reason": _REASON} for n, o in done.refused],
+        "bad_lines": len(bad),
+    }
+    lines = [f"{o[:12]} is now {n[:12]} ({many(m, 'memory')})" for o, n, m in done.moved]
     if done.known:
-        yield f"{done.known} known already"
+        lines.append(f"{done.known} known already")
     if done.dropped:
         listed = ", ".join(commit[:12] for commit in done.dropped[:10])
-        yield f"{len(done.dropped)} were dropped by the rewrite: {listed}; their memories stay"
-    if not (done.moved or done.known or done.dropped or done.refused):
-        yield "no memory is about any of these commits"
+        dropped = f"{len(done.dropped)} were dropped by the rewrite: {listed}"
+        lines.append(f"{dropped}; their memories stay")
+    if not lines and not done.refused:
+        lines.append("no memory is about any of these commits")
+    settled = done.moved or done.known or done.dropped
+    return Answer(found, lines, 1 if done.refused or bad or not settled else 0)
 
 
 def _pairs(name: str, digits: int) -> tuple[list[tuple[str, str]], list[str]]:

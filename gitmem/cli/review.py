@@ -1,11 +1,11 @@
-"""The command with which a person decides about suggestions of capture and proposals about stored
-memories.
+"""Commands about what waits for a decision: consolidate proposes what to do with memories that
+repeat or contradict each other, review decides about that and about suggestions of capture.
 
-On a terminal it asks, one at a time (`review_terminal`); else it lists, or does what its options
-say.
+On a terminal review asks, one at a time (`review_terminal`); else it lists, or does what its
+options say.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -31,26 +31,21 @@ def review_command(
     allow_secret: AllowSecret,
     listing: bool = flag("--list", "List what waits, also on a terminal."),
     accept: list[str] = texts(
-        "--accept ID",
-        "Make a memory of this suggestion, or do what this proposal says; may be repeated.",
+        "--accept ID", "Make the suggestion a memory, do what the proposal says; may be repeated."
     ),
     reject: list[str] = texts(
-        "--reject ID",
-        "Not worth keeping, or, of a proposal: all stays as it is. It does not come again; may"
-        " be repeated.",
+        "--reject ID", "Do not keep the suggestion, leave all as it is, for good; may be repeated."
     ),
     keep: str = text("--keep MEMORY", "With --accept of a proposal: the memory that stays."),
     edit: str = text(
         "--edit ID",
-        "Accept it with another text (-m, or the editor), --title or --type; of a proposal, the"
-        " one text of both.",
+        "Accept it with another text (-m, or the editor), --title or --type; a proposal: with one"
+        " text for both.",
     ),
     merge: tuple[str, str] = typer.Option(
         ("", ""), metavar="ID INTO", help="Add it to the memory INTO, or give INTO the text of -m."
     ),
-    message: list[str] = texts(
-        "-m --message", "The text for --edit or --merge; several become paragraphs."
-    ),
+    message: list[str] = texts("-m --message", "For --edit or --merge; several become paragraphs."),
     title: str = text("--title", "Title of the memory that --edit makes."),
     type: str = text("--type", "Type of the memory that --edit makes."),
     team: bool = flag(
@@ -58,9 +53,7 @@ def review_command(
         "Store what is accepted in the shared notes; let --merge, or a proposal, change the"
         " team's memories.",
     ),
-    everything: bool = flag(
-        "--all", "Also what waits in the queue, beyond each session's share (`mem.suggestions`)."
-    ),
+    everything: bool = flag("--all", "Also those beyond each session's share (`mem.suggestions`)."),
     decided: bool = flag("--decided", "List also what was decided already."),
 ) -> int:
     """Decide about what capture found and was not sure of, and what `git mem consolidate` proposes.
@@ -95,7 +88,6 @@ def review_command(
 
 
 def _find(store: Store, prefix: str) -> Item:
-    """What an id prefix names."""
     proposal = proposals.find(store, prefix)
     if proposal is None:
         return review.find(store, prefix)
@@ -149,6 +141,42 @@ def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:
 
 
 def _decided(store: Store, stored: Callable[[Cache], dict[str, AnyItem]]) -> list[AnyItem]:
-    """Those that were decided, the newest first."""
     items = [item for item in store.with_cache(stored)[0].values() if item.state != WAITING]
     return sorted(items, key=lambda item: item.text("at"), reverse=True)
+
+
+@command("consolidate")
+def consolidate_command(
+    store: Store,
+    limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many new proposals at most."),
+    dry_run: bool = flag("--dry-run", "Look and print; propose nothing."),
+) -> Answer:
+    """Look for memories that say the same, replace or contradict each other, and propose what to
+    do. Exit code 1 where nothing was found.
+
+    Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not
+    proposed again."""
+    with render.progress("comparing", None) as progress:
+        found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
+    items = [*found.made, *found.before]
+    facts = {
+        "found": [{"new": p in found.made, **proposals.public(p)} for p in items],
+        "proposed": 0 if dry_run else len(found.made),
+        "compared": found.compared,
+        "complete": found.whole,
+    }
+    return Answer(facts, _proposed(found, dry_run), 0 if items else 1)
+
+
+def _proposed(found: proposals.Looked, dry_run: bool) -> Iterator[str]:
+    new, before = len(found.made), len(found.before)
+    render.proposals([proposals.public(p) for p in (*found.made, *found.before)])
+    if not found.whole:
+        so_far = f"looked at {found.compared} memories so far"
+        yield f"{so_far}; `git mem consolidate` goes on with the rest"
+    if not new and not before:
+        yield "found nothing that repeats, replaces or contradicts something else"
+    elif dry_run:
+        yield f"{new} new, {before} waiting already; nothing was written"
+    else:
+        yield f"{new} proposed now, {before} waited already: `git mem review` decides"

@@ -112,36 +112,32 @@ def _decide_proposal(store: Store, p: Proposal, key: str) -> Answer | None:
         team = any(found.scope == "team" for id, found in p.found.items() if id != stays)
     if team and not confirmed("this changes the team's notes, for everybody to see. Go on?"):
         return None
-    decision = Decision(text=text, keep=keep, team=team)
-    return (decide.edit if text else decide.accept)(store, p, decision)
+    do = decide.edit if text else decide.accept
+    return do(store, p, Decision(text=text, keep=keep, team=team))
 
 
-def _decide_suggestion(
-    store: Store, suggestion: Suggestion, key: str, near: list[str]
-) -> Answer | None:
+def _decide_suggestion(store: Store, s: Suggestion, key: str, near: list[str]) -> Answer | None:
     """The same; `near`: the memories that are shown with it."""
     if key in ("a", "t"):
-        return decide.accept(store, suggestion, Decision(team=key == "t"))
+        return decide.accept(store, s, Decision(team=key == "t"))
     if key == "r":
-        return decide.reject(store, suggestion, Decision())
+        return decide.reject(store, s, Decision())
     if key == "e":
-        return decide.edit(store, suggestion, Decision())
-    return _merge(store, suggestion, near) if key == "m" else None
-
-
-def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> Answer | None:
-    number = "a number above, or " if near else ""
-    answer = line(f"into which memory ({number}an id; empty: none)? ").strip()
-    if not answer:
+        return decide.edit(store, s, Decision())
+    if key != "m":
         return None
-    if answer.isdecimal() and 0 < int(answer) <= len(near):
-        answer = near[int(answer) - 1]
-    into = memories.find(store, answer)
+    number = "a number above, or " if near else ""
+    named = line(f"into which memory ({number}an id; empty: none)? ").strip()
+    if not named:
+        return None
+    if named.isdecimal() and 0 < int(named) <= len(near):
+        named = near[int(named) - 1]
+    into = memories.find(store, named)
     team = into.scope == "team"
     if team and not confirmed("it is the team's: change it for everybody?"):
         return None
-    text = decide.edited(review.merged(str(into.record.data["body"]), suggestion.body))
-    return decide.merge(store, suggestion, Decision(text=text, into=into.memory.id, team=team))
+    text = decide.edited(review.merged(str(into.record.data["body"]), s.body))
+    return decide.merge(store, s, Decision(text=text, into=into.memory.id, team=team))
 
 
 def _key() -> str:

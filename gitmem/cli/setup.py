@@ -39,7 +39,7 @@ def init_command(
         yield from [f"  set {line}" for line in done] or [f"  {_SAME}"]
         yield f"  {count} memories here" if count else "  no memories here yet"
         for what, hint in threats:
-            yield f"warning: {what}\nhint: {hint}"
+            yield from (f"warning: {what}", f"hint: {hint}")
         if interactive():
             yield from _offer(store)
         yield "next:"
@@ -91,9 +91,7 @@ def install_command(
         f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
         " claude-md (a section in AGENTS.md or CLAUDE.md).",
     ),
-    user: bool = flag(
-        "--user", "An agent: into your own settings, for all repositories; the default."
-    ),
+    user: bool = flag("--user", "An agent: into your own settings, for all repositories; default."),
     project: bool = flag("--project", "An agent: into a file that can be committed for the team."),
     allow: bool | None = typer.Option(
         None,
@@ -103,7 +101,7 @@ def install_command(
     pre_push: bool = flag(
         "--pre-push",
         "git: also a hook that warns before a push would publish private memories, and shares"
-        " memories then if mem.autoSync is true.",
+        " memories if mem.autoSync is true.",
     ),
 ) -> Answer:
     """Put git mem into git's hooks or into an agent's settings.
@@ -135,7 +133,6 @@ def install_command(
 
 @contextmanager
 def _maybe_repo() -> Iterator[repository.Repo | None]:
-    """The repository around the current directory, or None."""
     try:
         repo = repository.open_repo()
     except NotARepository:
@@ -148,10 +145,7 @@ def _maybe_repo() -> Iterator[repository.Repo | None]:
 @command("uninstall")
 def uninstall_command(
     target: str = argument(
-        "[TARGET]",
-        "What `install` takes: that alone. Without it: everything that init and install set up"
-        " in this repository.",
-        "",
+        "[TARGET]", "What `install` takes; without it, all that init and install did here.", ""
     ),
     user: bool = flag("--user", "An agent: only out of your own settings."),
     project: bool = flag("--project", "An agent: only out of the working tree."),

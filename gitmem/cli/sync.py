@@ -41,10 +41,7 @@ class Sending(NamedTuple):
 def sync_command(
     sending: Sending,
     what: str = argument(
-        "[claude]",
-        "claude: not with a remote, but memories as files that Claude Code loads by itself"
-        " (its auto memory).",
-        "",
+        "[claude]", "claude: no remote, but memories as files of Claude Code's auto memory.", ""
     ),
     limit: int = typer.Option(
         0, min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."
@@ -76,8 +73,8 @@ def push_command(
     sending: Sending,
     private_to: str = text(
         "--private-to REMOTE",
-        "Instead of the team's memories give this one remote your private notes, all of them,"
-        " under a ref of your own.",
+        "Instead of the team's memories give this one remote all your private notes, under a ref"
+        " of your own.",
         filled=True,
     ),
 ) -> Answer:
@@ -113,7 +110,6 @@ def pull_command(
 
 
 def _answer(report: sync.Report, quiet: bool) -> Answer:
-    """What was sent and received."""
     facts = {
         **values(report, "remote", "received", "purged", "remarks", "commits"),
         "dry_run": report.dry,
@@ -158,7 +154,6 @@ def _done(report: sync.Report) -> Iterator[str]:
 
 
 def _kinds(sent: list[dict[str, Any]]) -> str:
-    """How many records of which kind."""
     count = Counter(str(item["op"] or "line of another tool") for item in sent)
     kinds = ", ".join(f"{n} {op}" for op, n in count.most_common())
     return many(len(sent), "record") + (f" ({kinds})" if kinds else "")

@@ -33,12 +33,8 @@ class _PathsLast(TyperCommand):
 @command("log", cls=_PathsLast)
 def log_command(
     store: Store,
-    revisions: list[str] = argument(
-        "[RANGE]...", "As for `git log`, for example v1.0..HEAD; paths after `--`.", None
-    ),
-    path: list[str] = texts(
-        PATH, "Only about this file or directory, also under its other names; may be repeated."
-    ),
+    revisions: list[str] = argument("[RANGE]...", "As for `git log`; paths after `--`.", None),
+    path: list[str] = texts(PATH, "Only about this path, also by other names; may be repeated."),
     limit: int = number("-n --limit", "How many at most."),
 ) -> Answer:
     """List memories in the order of the commits they are about."""
@@ -62,9 +58,7 @@ def why_command(
     store: Store,
     as_json: bool,
     at: At,
-    path: str = argument(
-        "PATH", "A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."
-    ),
+    path: str = argument("PATH", "A file, a directory, or `FILE:LINE`, `FILE:FIRST-LAST`."),
     limit: int = number("-n --limit", "How many at most."),
 ) -> Answer:
     """Show what is known about a path or its lines: by name (also former ones), by line, by the
@@ -97,7 +91,6 @@ _NAMED = {
 
 
 def _because(reasons: list[_Item]) -> str:
-    """By what a memory was found, in words."""
     out = []
     for reason in reasons:
         by = reason["by"]
@@ -113,7 +106,6 @@ def _because(reasons: list[_Item]) -> str:
 
 
 def _lost(reason: _Item) -> str:
-    """That its lines were not found."""
     if not reason.get("lines_unknown"):
         return ""
     if reason.get("reason"):
@@ -255,11 +247,7 @@ def _commit(row: _Item) -> str:
 @command("check")
 def check_command(
     store: Store,
-    since: str = text(
-        "--since REV",
-        "Only what became stale since this revision, for example origin/main.",
-        filled=True,
-    ),
+    since: str = text("--since REV", "Only what became stale since this revision.", filled=True),
 ) -> Answer:
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all
     paths are as they were noted, or renamed.

@@ -19,7 +19,7 @@ from ..store import Store
 from . import app
 from .claude import look
 from .common import opened, read_file, refused, scope_of, values, write, write_file
-from .options import Answer, argument, command, flag, text
+from .options import AllowSecret, Answer, argument, command, flag, text
 
 _COMMITS = 5_000  # that are read where no range bounds them
 
@@ -58,27 +58,19 @@ def export_command(
 
 @command("import")
 def import_command(
+    allow_secret: AllowSecret,
     file: str = argument(
         "",
-        "A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code"
-        " noted on this project; `git-log`: what commit messages say; `adr`: decision records"
-        " in the tree.",
+        "A file of `git mem export` (`-`: standard input); `claude`: Claude Code's notes on this"
+        " project; `git-log`: what commit messages say; `adr`: decision records in the tree.",
     ),
     where: str = argument(
-        "",
-        "git-log: a range of commits (default: the newest 5000); adr: a directory (default:"
-        " docs/adr and the like).",
-        "",
+        "", "git-log: a range (default: newest 5000); adr: a directory (docs/adr and the like).", ""
     ),
-    private: bool = flag(
-        "--private", "Keep them in private notes (`claude` and `git-log`: always, unless --team)."
-    ),
+    private: bool = flag("--private", "Into private notes (default for `claude` and `git-log`)."),
     team: bool = flag("--team", "Store them in the shared notes."),
     directory: str = text("--from DIR", "claude: read this directory of topic files."),
     dry_run: bool = flag("--dry-run -n", "claude, git-log, adr: say what would be stored."),
-    allow_secret: bool = flag(
-        "--allow-secret", "Store texts although they look like they hold secrets."
-    ),
 ) -> Answer:
     """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or
     decision records; what is known adds nothing.
@@ -143,7 +135,6 @@ def _changes(items: list[Any], place: str) -> Iterator[str]:
 
 
 def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
-    """Takes the project's auto memory in, or the directory given."""
     sight = None if directory else look(store)
     if sight and sight.refused:
         raise MemError(
@@ -219,7 +210,6 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
 
 
 def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
-    """Takes decision records in."""
     place = os.path.abspath(given) if given else ""
     items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
     counts = _counts(items, "stored", "edited", "known", "left out", "refused")

@@ -20,9 +20,7 @@ _WORDS = {
 @command("verify")
 def verify_command(
     store: Store,
-    ids: list[str] = argument(
-        "[ID]...", "Only these memories; without, all that are visible.", None
-    ),
+    ids: list[str] = argument("[ID]...", "Only these; without, all visible memories.", None),
     all: bool = flag("--all", "Every record: also replaced texts, forgets, shares and purges."),
 ) -> Answer:
     """Check signatures with git's keys, ids with their texts, and look for credentials, also in
@@ -39,16 +37,16 @@ def _lines(items: list[dict[str, Any]], named: bool) -> Iterator[str]:
         if named or remarkable or verify.failed(item):
             yield _line(item)
     counts = Counter(item["state"] for item in items if item["id"]).most_common()
-    states = [f"{n} {_WORDS.get(state, state)}" for state, n in counts]
-    yield ", ".join(states) or "no memories here yet"
+    states = ", ".join(f"{n} {_WORDS.get(state, state)}" for state, n in counts)
+    yield states or "no memories here yet"
 
 
 def _line(item: dict[str, Any]) -> str:
     name = item["id"][:8] if item["op"] in record.MEMORY_OPS else f"line {item['version'][:8]}"
     if item["op"] is None:
         rule = item["secrets"][0]["rule"]
-        no_memory = f"{name} [{item['scope']}], which is no memory"
-        return f"{no_memory}, looks like it holds a secret ({rule})"
+        what = f"{name} [{item['scope']}], which is no memory"
+        return f"{what}, looks like it holds a secret ({rule})"
     by = item["signer"] or item["key"]
     remarks = [f"by {by}" if by else "", item["reason"]]
     if item["author_matches"] is False:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
@@ -105,13 +105,21 @@ def _store_lines(
     store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
 ) -> int:
     """Stores every good line, names every bad one; `defaults` serve lines without a field."""
+    forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
     known = remember.Known(store)
     counts: Counter[str] = Counter()
     lines = common.json_lines(name)
     try:
         with progress("remembering", total=None) as advance:
             while block := list(islice(lines, _BLOCK)):
-                for number, result in _store_block(store, block, defaults, allow_secret, known):
+                drafts = [{**defaults, **v, **forced} for _, v in block if isinstance(v, dict)]
+                found = remember.remember(store, drafts, allow_secret=allow_secret, known=known)
+                results = iter(found)
+                for number, value in block:
+                    if isinstance(value, str):
+                        result = remember.Result(remember.REFUSED, reason=value)
+                    else:
+                        result = next(results)
                     counts[result.status] += 1
                     _say_line(number, result, as_json)
                 advance(len(block))
@@ -122,27 +130,6 @@ def _store_lines(
     if not as_json:
         write(f"{stored} stored, {known_before} known, {counts[remember.REFUSED]} refused")
     return 1 if counts[remember.REFUSED] else 0
-
-
-def _store_block(
-    store: Store,
-    block: list[common.JsonLine],
-    defaults: dict[str, Any],
-    allow_secret: bool,
-    known: remember.Known,
-) -> Iterator[tuple[int, remember.Result]]:
-    """Stores the objects of a block in one commit; (number, result) of each line."""
-    forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
-    drafts = [{**defaults, **value, **forced} for _, value in block if not isinstance(value, str)]
-    results: list[remember.Result] = []
-    if drafts:
-        results = remember.remember(store, drafts, allow_secret=allow_secret, known=known)
-    following = iter(results)
-    for number, value in block:
-        if isinstance(value, str):
-            yield number, remember.Result(remember.REFUSED, reason=value)
-        else:
-            yield number, next(following)
 
 
 def _say_line(number: int, result: remember.Result, as_json: bool) -> None:

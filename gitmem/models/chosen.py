@@ -51,7 +51,6 @@ class Installed(NamedTuple):
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """Size and time of a file. Raises OSError."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
@@ -88,7 +87,6 @@ def is_gguf(path: str) -> bool:
 
 
 def installed(where: str) -> dict[str, Installed]:
-    """The files on the list that are still there, by name."""
     return {name: m for name, m in sorted(_read(where).items()) if os.path.isfile(m.path)}
 
 

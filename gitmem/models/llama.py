@@ -11,8 +11,6 @@ the file holds nothing but our prompt and has its checksum in its name. A templa
 model runs in Jinja's sandbox.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json
@@ -249,12 +247,10 @@ class Vectors:
 
 
 def _sound(text: str) -> str:
-    """The text without what the tokenizer cannot read."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _ours(directory: str) -> list[str]:
-    """The files in a directory whose names are ours."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return [os.path.join(directory, name) for name in names if _OURS.fullmatch(name)]
 

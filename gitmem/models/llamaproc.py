@@ -123,7 +123,6 @@ class Child:
         return bytes(got).partition(b"\n")[0]
 
     def kill(self) -> None:
-        """Ends the process at once, whatever it does."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -6,8 +6,6 @@ probabilities of the labels, so no answer can fail to parse. SKIP is a label lik
 was calibrated for another prompt is then of no use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -127,7 +125,6 @@ def types(said: dict[str, float], leaning: dict[str, float]) -> dict[str, float]
 
 
 def call(label: str, text: str) -> str:
-    """The tool call of an example."""
     title = " ".join(text.split())[:_LONGEST_TITLE].replace("\\", "").replace('"', "'")
     return f'{BEFORE}{label}", "title": "{title}"}}}}\n</tool_call>'
 

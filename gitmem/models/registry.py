@@ -105,6 +105,5 @@ DEFAULT = "qwen3-0.6b"
 
 
 def find(name: str) -> Known | None:
-    """The model of this name, in any case."""
     low = name.lower()
     return next((m for m in MODELS if m.name == low), None)
