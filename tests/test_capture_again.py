@@ -289,7 +289,7 @@ def test_a_model_that_hangs_costs_one_run_its_share_and_no_event(
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", f"Move it\n\n{TRAILER}")
     begun = time.monotonic()
     worker.run(str(repo / ".git"), os.environ, linger=0.0)
-    assert len(started) == 1 and started[0].child.process is None and started[0].child.failures > 0
+    assert len(started) == 1 and started[0].process is None and started[0].failures > 0
     assert time.monotonic() - begun < 45  # one minute a question, were it waited for
     assert {WIPED, "Remember this: the export runs at six."} < {
         m["body"] for m in listed(lab, repo)

@@ -198,8 +198,8 @@ def test_the_process_answers_and_its_second_life_reads_the_state(
 ) -> None:
     for life in range(2):
         with llamaproc.Asker(str(tiny), str(tmp_path)) as asker:
-            assert asker.child.call({"op": "about"}, 60) == {
-                "prefix": asker.child.call({"op": "about"}, 60)["prefix"],
+            assert asker.call({"op": "about"}, 60) == {
+                "prefix": asker.call({"op": "about"}, 60)["prefix"],
                 "from_disk": life == 1,
             }  # type: ignore[index]
             found = asker.ask("user", "one")
@@ -221,7 +221,7 @@ def test_a_model_that_needs_more_memory_than_its_bound_is_no_answer(tiny: pathli
     argv[-1] = str(96 << 20)  # with one thread all of it fits into 200 MiB
     asker = llamaproc.Asker(str(tiny), argv=argv)
     assert asker.ask("user", "one") is None
-    assert asker.child.process is None
+    assert asker.process is None
 
 
 def test_a_language_model_makes_vectors_too(tiny: pathlib.Path) -> None:

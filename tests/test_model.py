@@ -460,14 +460,14 @@ def test_a_crash_costs_one_event_and_the_next_is_answered() -> None:
         assert "status 1" in asker.reason
         types = dict.fromkeys(promptform.TYPES, 1 / 6)
         assert asker.opinion("user", "two") == (1 - 1 / 7, "decision", types)
-        pid = asker.child.process.pid  # type: ignore[union-attr]
+        pid = asker.process.pid  # type: ignore[union-attr]
     assert not alive(pid)
 
 
 def test_after_its_time_nothing_is_asked() -> None:
     with llamaproc.Asker("", argv=["/nonexistent"], until=0.0) as asker:
         assert asker.ask("user", "one") is None
-        assert asker.child.failures == 0
+        assert asker.failures == 0
 
 
 def test_an_answer_with_other_labels_is_none() -> None:
@@ -484,4 +484,4 @@ def test_the_process_ends_with_its_pipe(tmp_path: pathlib.Path) -> None:
     asker = llamaproc.Asker(str(gguf(tmp_path / "broken.gguf")), str(tmp_path / "cache"))
     assert asker.ask("user", "one") is None
     assert asker.reason
-    assert asker.child.process is None
+    assert asker.process is None

@@ -196,7 +196,7 @@ class Model:
     def __exit__(self, *_: object) -> None:
         asker = self._asker
         if asker:
-            asker.child.kill()
+            asker.kill()
             if asker.answered:
                 chosen.note_failure(self._mem_dir, self._choice.path, "")
             elif asker.reason:

@@ -1,7 +1,7 @@
 """The one home of llama.cpp: asks a GGUF model about a turn, and makes vectors with one.
 
 Runs in a process of its own (`llamaproc` starts it and kills it): native code may crash, hang or
-eat memory, and importing it takes 100 ms. `serve` is that process: one JSON object a line in, one
+eat memory, and importing it takes 100 ms. `main` is that process: one JSON object a line in, one
 out.
 
 Promises. The type is read from the probabilities of the labels, never from free text. What the user
@@ -272,12 +272,15 @@ def _unlink(path: str) -> None:
 # --- the process ------------------------------------------------------------------
 
 
-def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory: int) -> None:
+def main() -> None:
     """Answers requests from descriptor 0 on descriptor 1 until it is closed.
 
     Its own bounds, beside those of `llamaproc`, so that it ends also where that one was killed:
     `memory` bytes of address space, `seconds` for one request, and, on Linux, the life of its
-    parent."""
+    parent.
+    """
+    kind, path, states = sys.argv[1:4]
+    threads, seconds, memory = map(int, sys.argv[4:7])
     parent = os.getppid()
     out = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -339,9 +342,3 @@ def _answer(model: Language | Vectors, request: dict[str, Any]) -> dict[str, Any
     if op == "leaning":
         return {"labels": model.leaning()}
     return {"labels": model.probabilities(request["role"], request["text"])}
-
-
-def main() -> None:
-    """The door of that process: arguments as `serve` takes them."""
-    kind, path, states, threads, seconds, memory = sys.argv[1:7]
-    serve(kind, path, states, int(threads), int(seconds), int(memory))

@@ -7,8 +7,6 @@ Linux also in the middle of an answer. It gets no setting and no path of the rep
 turn.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -17,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 from . import promptform
 from .promptform import Opinion
@@ -54,13 +52,21 @@ def command(kind: str, path: str, states: str) -> list[str]:
 
 
 class Child:
-    """One such process; every call has its deadline. Not for several threads."""
+    """One such process, until its context ends; every call has its deadline. Not for several
+    threads.
+    """
 
     def __init__(self, argv: Sequence[str]) -> None:
         self.argv = list(argv)
         self.process: subprocess.Popen[bytes] | None = None
         self.failures = 0
-        self.reason = ""  # of the last failure
+        self.reason = ""  # why the last call had no answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def call(
         self, request: dict[str, Any], seconds: float, start: float = START
@@ -132,7 +138,7 @@ class Child:
             self.process = None
 
 
-class Asker:
+class Asker(Child):
     """The language model at `path`, asked about turns.
 
     `cache`: the directory for the state of the prompt, "" for none; `until`: monotonic time after
@@ -148,21 +154,10 @@ class Asker:
         argv: Sequence[str] | None = None,
     ) -> None:
         states = os.path.join(cache, "prompts") if cache else ""
-        self.child = Child(argv or command("language", path, states))
+        super().__init__(argv or command("language", path, states))
         self.answered = False
         self._until = until
         self._leaning: dict[str, float] | None = None
-
-    def __enter__(self) -> Asker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.kill()
-
-    @property
-    def reason(self) -> str:
-        """Why the last question had no answer."""
-        return self.child.reason
 
     def ask(self, role: str, text: str) -> dict[str, float] | None:
         """{label: probability} over `promptform.LABELS`, or None."""
@@ -181,7 +176,7 @@ class Asker:
         left = self._until - time.monotonic()
         if left <= 0:
             return None
-        answer = self.child.call(request, min(DEADLINE, left), min(START, left))
+        answer = self.call(request, min(DEADLINE, left), min(START, left))
         labels = answer.get("labels") if answer else None
         if not isinstance(labels, dict) or set(labels) != set(promptform.LABELS):
             return None

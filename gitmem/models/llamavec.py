@@ -7,8 +7,6 @@ vectors are scaled and rounded as `embed.quantise` does, so the same code search
 NoVectors, and nothing else, where the model gives none.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -27,22 +25,16 @@ class NoVectors(MemError):
     """The embedding model did not answer."""
 
 
-class LlamaVectors:
+class LlamaVectors(llamaproc.Child):
     """An embedder, until its context ends; `name` and `sha256` as `chosen.choice` gives them."""
 
     def __init__(
         self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None
     ) -> None:
-        self.child = llamaproc.Child(argv or llamaproc.command("embedding", path, ""))
+        super().__init__(argv or llamaproc.command("embedding", path, ""))
         self._name = name.rsplit("/", 1)[-1]
         self._prefix = prefix(path, name, sha256)
         self._about: tuple[int, int] | None = None
-
-    def __enter__(self) -> LlamaVectors:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.kill()
 
     @property
     def space(self) -> str:
@@ -63,7 +55,7 @@ class LlamaVectors:
     def _known(self) -> tuple[int, int]:
         """(length of a vector, how the model pools)."""
         if self._about is None:
-            answer = self._call({"op": "about"})
+            answer = self._answer({"op": "about"})
             try:
                 self._about = int(answer["dims"]), int(answer["pooling"])
             except (KeyError, TypeError, ValueError):
@@ -71,7 +63,7 @@ class LlamaVectors:
         return self._about
 
     def _made(self, request: dict[str, object], count: int) -> list[bytes]:
-        answer = self._call(request).get("vectors")
+        answer = self._answer(request).get("vectors")
         try:
             vectors = [embed.quantise([round(_SCALE * x) for x in v]) for v in answer or ()]
         except (TypeError, ValueError, OverflowError):
@@ -80,13 +72,13 @@ class LlamaVectors:
             raise NoVectors("the embedding model gave a broken answer")
         return vectors
 
-    def _call(self, request: dict[str, object]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, object]) -> dict[str, Any]:
         for _ in range(2):  # once more, should it have crashed
-            answer = self.child.call(request, _SECONDS)
+            answer = self.call(request, _SECONDS)
             if answer is not None:
                 return answer
         raise NoVectors(
-            f"the embedding model '{self._name}' does not answer: {self.child.reason}",
+            f"the embedding model '{self._name}' does not answer: {self.reason}",
             hint="`git mem model use none --embed` goes back to the packaged table",
         )
 
