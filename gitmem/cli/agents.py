@@ -38,10 +38,8 @@ def context_command(
     if chosen not in context_render.FORMATS:
         raise UsageError(f"--format is one of {', '.join(context_render.FORMATS)}, not '{format}'")
     if agent_view and (chosen != "xml" or budget is not None or at):
-        raise UsageError(
-            "--agent-view is the XML that hooks give now, with the budget they use",
-            hint="leave out --format, --budget and --at",
-        )
+        view = "--agent-view is the XML that hooks give now, with the budget they use"
+        raise UsageError(view, hint="leave out --format, --budget and --at")
     with opened() as store:
         place = discover.find(os.getcwd(), os.environ) or discover.of(store.repo, os.environ)
         if store.repo.head() and not at:

@@ -28,12 +28,9 @@ def sync_claude(store: Store, limit: int, remove: bool, dry_run: bool, quiet: bo
         report = automemory_export.write(store, directory, memories, dry=dry_run)
     statuses = ("written", "unchanged", "removed", "kept", "left out")
     counts = {status.replace(" ", "_"): report.count(status) for status in statuses}
-    files = [
-        {**values(item, "file", "status", "title", "reason"), "id": item.id}
-        for item in report.items
-    ]
-    lines = []
+    files, lines = [], []
     for item in report.items:
+        files.append({**values(item, "file", "status", "title", "reason"), "id": item.id})
         if item.status != automemory_dir.UNCHANGED:
             reason = f" ({item.reason})" if item.reason else ""
             lines.append(f"{item.status} {item.file}: {item.title}{reason}")

@@ -43,17 +43,15 @@ def accept(store: Store, item: Item, given: Decision) -> Answer:
 
 def edit(store: Store, item: Item, given: Decision) -> Answer:
     """Accepts it with another text: the one given, or what the editor makes of it."""
-    hint = "give the text with -m, --title or --type"
     if isinstance(item, Proposal):
         if given.title or given.type:
-            raise UsageError(
-                "a proposal takes the text of -m alone",
-                hint="`git mem edit` changes title and type",
-            )
+            hint = "`git mem edit` changes title and type"
+            raise UsageError("a proposal takes the text of -m alone", hint=hint)
         text = given.text or edited(both_texts(item), "give the text with -m")
         return _accept(store, item, given._replace(text=text))
     if not (given.text or given.title or given.type):
-        given = given._replace(text=edited(item.body, hint))
+        text = edited(item.body, "give the text with -m, --title or --type")
+        return _accept(store, item, given._replace(text=text))
     return _accept(store, item, given)
 
 

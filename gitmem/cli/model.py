@@ -40,7 +40,7 @@ def list_command(as_json: bool) -> Answer:
     used = {kind: _choice(kind) for kind in chosen.SETTING}
     problems = {choice.name: choice.problem for choice in used.values() if choice.problem}
     rows = [{**row, "problem": problems.get(name)} for name, row in _rows(where, used).items()]
-    lines = [_line(row) for row in rows]
+    lines = [*map(_line, rows)]
     if not as_json:
         for problem in problems.values():
             warn(f"warning: {problem}")
@@ -55,11 +55,8 @@ def list_command(as_json: bool) -> Answer:
 
 
 def _line(row: dict[str, Any]) -> str:
-    state = "in use" if row["used"] else "here"
-    if row["problem"]:
-        state = "fails"
-    elif not row["path"]:
-        state = ""
+    here = "in use" if row["used"] else "here"
+    state = "fails" if row["problem"] else here if row["path"] else ""
     facts = f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8}"
     return f"{facts}  {row['licence'] or '':<10} {state:<6} {row['about']}"
 

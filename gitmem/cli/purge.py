@@ -29,10 +29,8 @@ def purge_command(
     The tombstone of a line names the hash of its text: who can guess the line can tell that it was
     there."""
     if not force and (as_json or not interactive()):
-        raise UsageError(
-            "purge asks before it deletes, and there is no terminal to ask on",
-            hint="with --force it does not ask",
-        )
+        why = "purge asks before it deletes, and there is no terminal to ask on"
+        raise UsageError(why, hint="with --force it does not ask")
     with opened() as store:
         target = purge.find(store, id)
         if not force and not target.gone and not _confirmed(target):
@@ -46,10 +44,8 @@ def purge_command(
         for name in report.held:
             refused(f"the text is still here: {name} leads to it")
         if report.held and not as_json:
-            write(
-                "what is not git mem's own was left as it is; once it is gone, the same purge"
-                " finishes"
-            )
+            others = "what is not git mem's own was left as it is"
+            write(f"{others}; once it is gone, the same purge finishes")
         return 1 if report.held else 0
 
 

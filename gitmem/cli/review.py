@@ -64,10 +64,8 @@ def review_command(
     say the same or contradict each other, for example. One stays, the other is superseded by it.
     """
     if (message or title or type) and not (edit or merge[0]):
-        raise UsageError(
-            "-m, --title and --type say what --edit or --merge stores",
-            hint="name the suggestion: --edit ID -m TEXT",
-        )
+        hint = "name the suggestion: --edit ID -m TEXT"
+        raise UsageError("-m, --title and --type say what --edit or --merge stores", hint=hint)
     if edit and merge[0]:
         hint = "do one after the other"
         raise UsageError("--edit and --merge both take the text of -m", hint=hint)
@@ -92,10 +90,8 @@ def _find(store: Store, prefix: str) -> Item:
     if proposal is None:
         return review.find(store, prefix)
     if any(id.startswith(prefix.strip().lower()) for id in store.with_cache(suggestions.stored)[0]):
-        raise Ambiguous(
-            f"'{prefix}' is ambiguous: a proposal and a suggestion begin so",
-            hint="type more digits",
-        )
+        why = f"'{prefix}' is ambiguous: a proposal and a suggestion begin so"
+        raise Ambiguous(why, hint="type more digits")
     return proposal
 
 

@@ -21,8 +21,6 @@ from .claude import look
 from .common import opened, read_file, refused, scope_of, values, write, write_file
 from .options import AllowSecret, Answer, argument, command, flag, text
 
-_COMMITS = 5_000  # that are read where no range bounds them
-
 
 @app.command("export")
 def export_command(
@@ -167,7 +165,7 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
         raise UsageError(f"'{given}' is no range of commits", hint=hint)
     commits = []
     if given or store.repo.head():
-        most = 1_000_000 if ".." in given else _COMMITS
+        most = 1_000_000 if ".." in given else 5_000
         try:
             commits = commitlog.read(store.repo.git, [given or "HEAD"], [], most)
         except GitFailed as e:

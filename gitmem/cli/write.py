@@ -20,6 +20,7 @@ from .common import refused, values, warn, write, write_json
 from .options import AllowSecret, Answer, Id, Ids, argument, command, flag, text, texts
 
 Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
+_Change = Callable[[Store, str], Found]
 _TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
 _PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
 
@@ -234,7 +235,7 @@ def forget_command(
     from ..agents import automemory_export
 
     forget = partial(memories.forget, reason=reason, allow_secret=allow_secret)
-    failed = _each(store, ids, forget, "forgotten", "forgot", as_json)
+    failed = _each(store, ids, forget, "forgotten", as_json)
     automemory_export.tend(store)  # an agent's file of a forgotten memory goes, too
     return failed
 
@@ -248,25 +249,18 @@ def share_command(
 ) -> int:
     """Copy private memories into the shared notes."""
     share = partial(memories.share, allow_secret=allow_secret)
-    return _each(store, ids, share, "shared", "shared", as_json)
+    return _each(store, ids, share, "shared", as_json)
 
 
 @command("sign")
 def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""
-    return _each(store, ids, memories.sign, "signed", "signed", as_json)
+    return _each(store, ids, memories.sign, "signed", as_json)
 
 
-def _each(
-    store: Store,
-    ids: list[str],
-    change: Callable[[Store, str], Found],
-    status: str,
-    verb: str,
-    as_json: bool,
-) -> int:
+def _each(store: Store, ids: list[str], change: _Change, status: str, as_json: bool) -> int:
     """Applies a change to each memory; one that is refused is named and does not stop the rest."""
-    failed = 0
+    failed, verb = 0, "forgot" if status == "forgotten" else status
     for id in ids:
         try:
             found = change(store, id)
