@@ -124,6 +124,6 @@ def waiting(store: Store) -> list[str]:
         name, _, id = row.partition(" ")
         if not name.endswith(f"/{store.settings['ref']}/team") or id == tip:
             continue
-        if not tip or not git.contains(tip, id, ok=(0, 1, 128)):
+        if not tip or not git.is_ancestor(id, tip, here=False):
             out.append(name)
     return out

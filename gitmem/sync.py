@@ -187,7 +187,7 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
-    return bool(commit) and store.repo.git.contains(commit, other, ok=(0, 1, 128))
+    return bool(commit) and store.repo.git.is_ancestor(other, commit, here=False)
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:

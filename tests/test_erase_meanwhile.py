@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import zlib
 from collections.abc import Callable
@@ -157,7 +158,7 @@ def test_it_waits_for_a_clean_up_of_git_and_keeps_others_from_starting(
     place.leave()
     sleeper = subprocess.Popen(["sleep", "60"])
     pid = place.path / ".git/gc.pid"
-    pid.write_text(f"{sleeper.pid} {odb._host()}")
+    pid.write_text(f"{sleeper.pid} {socket.gethostname()}")
     monkeypatch.setattr(odb, "PATIENCE", 0.3)
     with pytest.raises(MemError, match="clean-up is at work"):
         place.erase()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -198,7 +199,7 @@ def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(
     a, b = two(lab)
     a.purge(a.remember(TEXT))
     a.remember("more")
-    (a.path / ".git/gc.pid").write_text(f"1 {odb._host()}")
+    (a.path / ".git/gc.pid").write_text(f"1 {socket.gethostname()}")
     monkeypatch.setattr(odb, "PATIENCE", 0.1)
     (a.path / ".git/mem/purged").unlink()
     with a.store() as store:

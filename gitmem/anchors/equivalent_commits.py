@@ -127,7 +127,7 @@ class _History:
         # In topological order no commit stands before one that contains it.
         if fork not in self.places or self.places[other] < self.places[fork]:
             return False
-        return self.git.contains(fork, other)
+        return self.git.is_ancestor(other, fork)
 
 
 def _match(wanted: dict[str, set[str]], history: _History, ids: PatchIds) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _mend(store: Store, scope: str) -> Repair:
 
     def mend() -> str:
         notes = store.notes(scope)
-        before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
+        before = notes.git.resolve(notes.ref)
         ref_repair.mend(notes.git, notes.ref, asked=True)
         notes.git.close()  # it has read the ref as it was
         notes.settle("git mem: mend", store.identity)

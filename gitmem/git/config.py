@@ -87,8 +87,7 @@ def _settings() -> dict[str, tuple[str | tuple[str, ...], str, bool, str]]:
 
 SETTINGS = _settings()
 BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
-# Used in the place of an invalid value: a mistyped policy must not hand out more than the intended
-# one.
+# Used in the place of an invalid value: a mistyped policy must not hand out more.
 _SAFE = {"trust": "allowed-signers"}
 
 
@@ -168,9 +167,8 @@ def build(
 ) -> Config:
     """The settings, from git's configuration (`found`), the policy file and the environment.
 
-    Raises UsageError for an invalid value; if not `strict` (so that doctor and config still
-    work) it warns and uses the default, or the strictest policy. An invalid value in the committed
-    policy file never raises: it would stop the whole team.
+    Raises UsageError for an invalid value; if not `strict` it warns and uses the default, or the
+    strictest policy. An invalid value in the committed policy file never raises.
     """
     values: dict[str, str] = {}
     origins: dict[str, str] = {}

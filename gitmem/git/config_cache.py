@@ -2,8 +2,7 @@
 
 Promise: what `load` gives is what `git config` would say now, or None. Kept with it are the stamps
 of all files that it came from or would come from if they were there (also the targets of
-`include`), and HEAD where an `includeIf.onbranch` looks at it; whatever cannot be stamped is not
-kept. A day later git is asked again. Only settings that git mem looks at are in the file.
+`include`), and HEAD where an `includeIf.onbranch` looks at it. A day later git is asked again.
 """
 
 from __future__ import annotations

@@ -32,9 +32,8 @@ def load(
 
 
 def rows(repo: Repo) -> Iterator[tuple[str, str, str, str]]:
-    """(scope, origin, key in lower case, value) of git's configuration, asked in one call.
-
-    Left out are the programs that a repository of another user names.
+    """(scope, origin, key in lower case, value) of git's configuration, asked in one call, without
+    the programs that a repository of another user names.
     """
     raw = repo.git.run("config", "--list", "-z", "--show-scope", "--show-origin")
     words = raw.decode("utf-8", "surrogateescape").split("\0")
@@ -49,8 +48,6 @@ def wanted(key: str) -> bool:
     """Whether `config.build` looks at a key of git's configuration, in lower case."""
     return key.startswith(("mem.", "gpg.")) or key in _WANTED
 
-
-# The policy file
 
 POLICY = ".gitmem.toml"
 _POLICY_MOST, _DOTS = 8192, 8  # bytes of the file, dots in one line
@@ -84,10 +81,8 @@ def check_policy(name: str, value: Any) -> str:
 
 
 def policy_table(top: str) -> dict[str, Any]:
-    """The content of `.gitmem.toml`, empty without one. Raises MemError where it cannot be used.
-
-    Anybody's pull request may bring the file, and `tomllib` takes time by the square of the
-    parts of a dotted key: a key of 64 KB took half a minute.
+    """The content of `.gitmem.toml`, empty without one. Raises MemError where it cannot be used:
+    `tomllib` takes time by the square of the parts of a dotted key, half a minute for 64 KB.
     """
     content = worktree_file.read(top, POLICY, _POLICY_MOST) if top else None
     if content is None:

@@ -1,9 +1,8 @@
 """Finds the repository of a hook, with HEAD, notes refs and settings, without starting git.
 
 Promise: `look` gives git's answer, from the files that git reads, or raises Unsure; it starts no
-process and writes nothing. `ask` asks git. `find` looks, and asks git where files do not tell.
-`None` means that git would find no repository here, or would refuse this one (`safe.directory`), or
-that it is a bare repository that nobody named (see `repository`).
+process and writes nothing. `None` means that git would find no repository here, or would refuse
+this one (`safe.directory`), or that it is a bare repository that nobody named (see `repository`).
 
 Files do not tell: variables that change git's search, reftable, unknown extensions, another owner,
 another file system, what may be a bare repository, settings that changed since git was asked for
@@ -43,11 +42,10 @@ _TELLING = "[mem|mergestrategy|include|worktree =|bare = true|reftable"
 class Here:
     """One place in one repository, at one moment. Paths are absolute and real.
 
-    `top`: of the working tree around the place, "" where there is none. `head`: the commit, ""
-    while there is none. `branch`: its short name, "" when HEAD is detached. `refs`: {notes ref of
-    ours: its commit}, absent ones left out. `lost`: those that are gone or broken, found by their
-    backups: whoever reads the notes puts them back. `initialised`: somebody wants git mem here: a
-    setting of this repository says so, or memories are here.
+    `top`: of the working tree around the place, or "". `head`: the commit, or "". `branch`: its
+    short name, "" when HEAD is detached. `refs`: {notes ref of ours: its commit}. `lost`: those
+    that are gone or broken, found by their backups: whoever reads the notes puts them back.
+    `initialised`: a setting of this repository says so, or memories are here.
     """
 
     def __init__(
@@ -85,9 +83,6 @@ def find(cwd: str, environ: Mapping[str, str]) -> Here | None:
         return look(cwd, environ)
     except Unsure:
         return ask(cwd, environ)
-
-
-# Looking
 
 
 def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
@@ -225,9 +220,6 @@ def _extensions(content: str) -> set[str]:
     return {row.partition("=")[0].strip() for row in rows}
 
 
-# Asking
-
-
 def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
     """The same by git, in this process's environment; keeps the settings. Raises MemError."""
     from ..core.errors import NotARepository
@@ -258,7 +250,7 @@ def of(repo: Repo, environ: Mapping[str, str]) -> Here:
         if id := id or last_logged(repo.common_dir, ref, repo.hex_len):
             here.refs[ref] = id
             here.lost += [] if ref in found else [ref]
-    here.head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
+    here.head = repo.git.resolve("HEAD^{commit}")
     here.branch, here.hex_len = repo.branch(), repo.hex_len
     here.initialised = bool(here.refs) or _wanted(known["own"], settings)
     return here

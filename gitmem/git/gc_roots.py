@@ -1,7 +1,7 @@
 """The roots that keep objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished
 merges, of every worktree.
 
-Promise: all that `git gc` respects are named; like git, this leaves out FETCH_HEAD and ORIG_HEAD.
+Promise: all that `git gc` respects are named: not FETCH_HEAD and ORIG_HEAD.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 
 from .gitcmd import Git
+from .ref_files import log_rows
 
 Root = tuple[str, str]  # (name for the user, object id)
 
@@ -41,8 +42,7 @@ def refs(git: Git) -> list[Root]:
                 out.append((prefix + name, id))
         if not git.text(at, "symbolic-ref", "-q", "HEAD", ok=(0, 1, 128)):
             id = git.text(at, "rev-parse", "-q", "--verify", "HEAD", ok=(0, 1, 128))
-            if id:
-                out.append((prefix + "HEAD", id))
+            out += [(prefix + "HEAD", id)] if id else []
     return out
 
 
@@ -54,19 +54,16 @@ def reflogs(git: Git) -> Iterator[Root]:
             for name in names:
                 path = os.path.join(at, name)
                 label = f"the reflog of {prefix}{os.path.relpath(path, logs).replace(os.sep, '/')}"
-                yield from ((label, id) for id in _rows(path))
+                yield from ((label, id) for id in _ids(path))
     if in_tables(git):
         for name in git.text("reflog", "list", ok=(0, 128, 129)).splitlines():
             yield from ((f"the reflog of {name}", id) for id in logged(git, name))
 
 
-def _rows(path: str) -> Iterator[str]:
-    """The ids in a reflog's file, oldest first."""
-    with contextlib.suppress(OSError), open(path, "rb") as f:
-        for row in f:
-            for word in row.split(b" ", 2)[:2]:
-                if word.strip(b"0") and not word.strip(b"0123456789abcdef"):
-                    yield word.decode()
+def _ids(path: str) -> list[str]:
+    """The ids in a reflog's file, newest first."""
+    ids = (id for old, new, _ in log_rows(path) for id in (new, old) if id.strip("0"))
+    return list(dict.fromkeys(ids))
 
 
 def in_tables(git: Git) -> bool:
@@ -75,9 +72,9 @@ def in_tables(git: Git) -> bool:
 
 
 def logged(git: Git, ref: str, most: int = 0) -> list[str]:
-    """Former tips of a ref, newest first, also missing ones; of a reftable at most `most`."""
+    """Former tips of a ref, newest first, also missing ones; at most `most` if that is not 0."""
     if not in_tables(git):
-        return list(dict.fromkeys(_rows(os.path.join(git.common_dir, "logs", ref))))[::-1]
+        return _ids(os.path.join(git.common_dir, "logs", ref))[: most or None]
     ids: list[str] = []
     while not most or len(ids) < most:
         n = min(_LOGGED, most - len(ids)) if most else _LOGGED

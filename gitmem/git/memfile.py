@@ -1,12 +1,11 @@
 """Files in `<git-common-dir>/mem/`: how they are opened, and who may read them.
 
-What stands there may have been planted. A link would have us truncate what it leads to, a named
+What stands there may have been planted: a link would have us truncate what it leads to, a named
 pipe would have us wait for ever.
 
 Promise: `opened` gives a regular file of ours, with one name and mode 0600, or raises OSError.
 Where a writer finds anything else, it removes that name, never what the name leads to, and makes
-the file anew; a file of the user's that has another name (`cp -al`) is replaced by a copy. `mem/`
-itself must be a directory of ours and no link, else nothing in it is used.
+the file anew. `mem/` itself must be a directory of ours and no link, else nothing in it is used.
 
 Ours: of the user, or of the owner of the directory above (root in a container works in the clone
 of a user). Imports only `os`: every prompt waits for it.
@@ -105,25 +104,19 @@ def clear(path: str) -> None:
 
 
 def _part(path: str, found: os.stat_result) -> None:
-    """Removes a name. A file of ours that has another one is replaced by a copy.
-
-    What waits in the spool stands nowhere else. Parts of a cache go: they fit only each other.
+    """Removes a name. A file of ours that has another one (`cp -al`) is replaced by a copy: what
+    waits in the spool stands nowhere else. Parts of a cache go: they fit only each other.
     """
-    new = f"{path}.{os.getpid()}.own"
     cache = os.path.basename(path).startswith("index-")
     mine = found.st_mode & _KIND == _FILE and found.st_uid == _user(found)
     if not mine or cache or found.st_size > MOST:
         os.unlink(path)
         return
-    fd = os.open(path, os.O_RDONLY | SAFE)
-    with open(fd, "rb") as f:
-        if os.fstat(fd).st_ino != found.st_ino:
+    with open(os.open(path, os.O_RDONLY | SAFE), "rb") as f:
+        if os.fstat(f.fileno()).st_ino != found.st_ino:
             return  # somebody did so meanwhile
-        content = f.read(MOST)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600), "wb") as f:
-        f.write(content)
-    os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
-    os.replace(new, path)
+        write(path, f.read(MOST))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
 
 
 def wrong(path: str, kind: int = _FILE) -> str:
@@ -156,9 +149,6 @@ def _close_to_others(path: str, found: os.stat_result) -> None:
             os.chmod(path, found.st_mode & 0o700)
         except OSError:
             pass  # not ours, or a file system without modes
-
-
-# All of it, for worker and doctor
 
 
 def odd(common_dir: str) -> Iterator[tuple[str, str]]:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 # Makes a partial clone ask its remote for nothing: git listens to the first since 2.39.4 and 2.44,
 # in an older one its `git fetch` is refused by the second.
 NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the
-# name of what is missing.
+# Bytes of requests sent before answers are read: git echoes names, so both pipes must hold them.
 REQUESTS = 16 * 1024
 # Bytes of a note that is read: our own ones have 32 KiB and one line, of 1 MiB at most.
 LARGEST = 4 << 20
@@ -28,12 +27,13 @@ _TOGETHER = 8 << 20  # bytes of answers that are held at a time where the caller
 _ENDED = 32  # objects that may end `git cat-file` before we give up
 _HEX = frozenset("0123456789abcdef")
 _NOTHING = "no such object"
+TREE = b"40000"  # the mode of a tree in a tree
 
 Found = tuple[str, str, bytes]  # (object id, type, content)
 
 
 class TooLarge(bytes):
-    """The content of an object that was not read: empty, and it knows how long the object is."""
+    """The content of an object that was not read: empty; `size` is that of the object."""
 
     size = 0
 
@@ -43,8 +43,7 @@ class Objects:
 
     def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
         self._git, self._env = git, env
-        # Of a larger object git reads as much as it prints, where it can: whoever does not want it
-        # has its size by then.
+        # Of a larger object git reads only as much as it prints, where it can.
         self._args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", mode]
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
@@ -57,8 +56,7 @@ class Objects:
         self._process = self._git.start(self._args, self._env, **pipes)
 
     def get(self, name: str, most: int = 0) -> Found | None:
-        """(object id, type, content) of a revision expression; None where there is no such
-        object."""
+        """What a revision expression names, None where there is no such object."""
         return next(iter(self.get_many([name], most)))
 
     def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[Found | None]:
@@ -78,11 +76,8 @@ class Objects:
         yield from self._ask(block, most)
 
     def _ask(self, names: list[str], most: int) -> Iterator[Found | None]:
-        """The answers of one block, in parts that are read whole: whoever takes them may ask for
-        other objects meanwhile.
-
-        A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once
-        more, then it counts as missing.
+        """The answers of one block, in parts that are read whole, so that their reader may ask for
+        other objects meanwhile. An object that ends git is asked for once more.
         """
         again = ""
         while names:
@@ -163,3 +158,15 @@ class Objects:
                 except BrokenPipeError:
                     pass
         self._process.wait()
+
+
+def parse_tree(content: bytes, width: int) -> dict[bytes, tuple[bytes, str]]:
+    """{name: (mode, object id)} of a tree's content; `width`: bytes of an id."""
+    out = {}
+    at = 0
+    while at < len(content):
+        space = content.index(b" ", at)
+        end = content.index(b"\0", space)
+        mode, at = content[at:space], end + 1 + width
+        out[content[space + 1 : end]] = mode, content[end + 1 : at].hex()
+    return out

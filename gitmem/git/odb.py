@@ -3,8 +3,7 @@
 Promise: every other object stays, also an unreachable one, with the age that git goes by. A pack is
 written anew before the old one goes; the multi-pack-index and the commit-graph, which name objects,
 are deleted before and written anew afterwards. So a crash at any instant leaves every other object
-readable, and running again finishes. Nothing is fetched, nothing in alternates is touched. Bitmaps
-go; git makes them anew at its next clean-up.
+readable, and running again finishes. Nothing is fetched, nothing in alternates is touched.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import contextlib
 import mmap
 import os
 import re
-import tempfile
+import socket
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
 
 from ..core.errors import GitFailed, MemError
 from . import reflock
@@ -44,10 +42,8 @@ class Odb:
         self.dir = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
         self._packs = os.path.join(self.dir, "pack")
 
-    # Reading
-
     def alternates(self) -> list[str]:
-        """The object stores that this one borrows from."""
+        """Paths of the object stores that this one borrows from."""
         rows = self.git.text("count-objects", "-v").splitlines()
         return [row.removeprefix("alternate: ") for row in rows if row.startswith("alternate: ")]
 
@@ -61,8 +57,8 @@ class Odb:
         """The ids of all objects in a pack; none where it is gone meanwhile."""
         format = "sha256" if self._hex_len == 64 else "sha1"
         try:
-            with open(pack + ".idx", "rb") as index:
-                rows = self._rows(["show-index", f"--object-format={format}"], index)
+            with open(pack + ".idx", "rb") as f:
+                rows = self.rows("show-index", f"--object-format={format}", stdin=f.read())
                 return {row.split()[1] for row in rows}
         except FileNotFoundError:
             return set()
@@ -100,40 +96,19 @@ class Odb:
 
     def rows(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> Iterator[str]:
         """The lines that a git command prints, as it prints them."""
-        with tempfile.TemporaryFile() as f:
-            f.write(stdin)
-            f.seek(0)
-            yield from self._rows(args, f, ok)
-
-    def _rows(
-        self, args: Iterable[str], stdin: IO[bytes], ok: tuple[int, ...] = (0,)
-    ) -> Iterator[str]:
-        command = list(args)
-        process = self.git.start(command, stdin=stdin, stdout=-1, stderr=-3)
-        assert process.stdout is not None
-        try:
-            for row in process.stdout:
-                yield row.decode("ascii", "replace").rstrip("\n")
-        finally:
-            process.stdout.close()
-            status = process.wait()
-        if status not in ok:
-            hint = "`git fsck` names what is damaged"
-            raise GitFailed(f"git {command[0]} failed", hint, status=status)
+        for row in self.git.stream(*args, stdin=stdin, cut=b"\n", ok=ok):
+            yield row.decode("ascii", "replace")
 
     def _loose(self, id: str) -> str:
         return os.path.join(self.dir, id[:2], id[2:])
 
-    # Deleting
-
     def remove(self, ids: list[str], free: Callable[[], bool]) -> set[str] | None:
-        """Deletes objects from this store, loose and packed; returns the packs that were made for
-        it.
+        """Deletes objects, loose and packed; returns the packs that were made for it.
 
-        The order of `ids` counts: an object that names another comes before it, so a crash leaves
-        no loose object that names a missing one. `free` is asked when everything else is ready;
-        where it says no, nothing is deleted and the answer is None. Raises GitFailed or OSError
-        where a pack cannot be written anew; nothing is deleted then either.
+        In `ids` an object that names another comes before it, so a crash leaves no loose object
+        that names a missing one. `free` is asked when everything else is ready; where it says no,
+        nothing is deleted and the answer is None. Raises GitFailed or OSError where a pack cannot
+        be written anew; nothing is deleted then either.
         """
         old: set[str] = set()
         new: set[str] = set()
@@ -208,14 +183,10 @@ class Odb:
         if os.path.exists(os.path.join(self.dir, "info", "packs")):
             self.git.run("update-server-info", ok=(0, 1, 128))
 
-    # What crashed processes left
-
     def remove_leftovers(self, needles: Iterable[bytes]) -> tuple[list[str], list[str]]:
         """(temporary files removed, temporary files that a process is writing), of those that hold
-        one of the needles.
-
-        A killed writer leaves a pack without index or a half-written object, which no command of
-        git lists. A delta may cut a whole id, so its middle is searched for.
+        one of the needles: a killed writer leaves packs and objects that no command of git lists.
+        A delta may cut a whole id, so its middle is searched for.
         """
         words = [n[6:-6] if len(n) >= 32 else n for n in needles]
         gone: list[str] = []
@@ -247,10 +218,7 @@ class Odb:
 
 def inflated(path: str, width: int) -> Iterator[bytes]:
     """The inflated content of a loose object, or of the objects and deltas of a pack, up to where
-    the file ends or is damaged; `width`: bytes of an object id.
-
-    The file is mapped, never read as a whole: packs have gigabytes. Raises ValueError for an
-    empty one.
+    the file ends or is damaged; `width`: bytes of an object id. Raises ValueError for an empty one.
     """
     with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
         packed = data[:4] == b"PACK"
@@ -314,7 +282,7 @@ def _take(path: str) -> bool:
     lock = path + ".lock"
     try:
         with open(lock, "x", encoding="ascii", errors="replace") as f:
-            f.write(f"{os.getpid()} {_host()}")
+            f.write(f"{os.getpid()} {socket.gethostname()}")
     except FileExistsError:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.stat(lock).st_mtime > _LOCKED:
@@ -327,12 +295,6 @@ def _take(path: str) -> bool:
     return True
 
 
-def _host() -> str:
-    import socket
-
-    return socket.gethostname()
-
-
 def _at_work(path: str) -> bool:
     """Whether the process that a `gc.pid` file names still runs, as far as one can know."""
     try:
@@ -340,7 +302,7 @@ def _at_work(path: str) -> bool:
             pid, _, host = f.read().partition(" ")
         if time.time() - os.stat(path).st_mtime > _FOREIGN_HOST or not pid.isdigit():
             return False
-        if host.strip() != _host() or os.name == "nt":
+        if host.strip() != socket.gethostname() or os.name == "nt":
             return True
         os.kill(int(pid), 0)
     except (FileNotFoundError, ProcessLookupError):

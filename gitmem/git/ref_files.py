@@ -10,7 +10,9 @@ import os
 from ..core.record import clean
 from . import config
 
-_TAIL = 8192  # bytes in which the last row of a reflog lies
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Unsure(Exception):
@@ -91,14 +93,25 @@ def notes_ref(common_dir: str, ref: str, packed: Packed, hex_len: int) -> tuple[
 
 def last_logged(common_dir: str, ref: str, hex_len: int) -> str:
     """The last commit in a ref's reflog, for a ref that a power cut emptied."""
-    try:
-        with open(os.path.join(common_dir, "logs", ref), "rb") as f:
-            f.seek(max(0, os.fstat(f.fileno()).st_size - _TAIL))
-            words = f.read().rstrip(b"\n").rpartition(b"\n")[2].split(b" ", 2)
-    except OSError:
-        return ""
-    id = words[1].decode("ascii", "replace") if len(words) == 3 else ""
+    rows = log_rows(os.path.join(common_dir, "logs", ref))
+    id = next((new for _, new, _ in rows), "")
     return id if is_id(id, hex_len) and id.strip("0") else ""
+
+
+def log_rows(path: str) -> Iterator[tuple[str, str, str]]:
+    """(old id, new id, message) of each row in a reflog's file, newest first; none without one.
+
+    A power cut may leave other rows: they are passed over, as git does.
+    """
+    try:
+        text = text_of(path, missing="")
+    except OSError:
+        return
+    for row in reversed(text.split("\n")):
+        head, _, message = row.partition("\t")
+        words = head.split(" ", 2)
+        if len(words) == 3 and is_id(words[0], 0) and is_id(words[1], 0):
+            yield words[0], words[1], message
 
 
 def is_id(text: str, hex_len: int) -> bool:

@@ -1,7 +1,6 @@
 """Moves refs through git, and clears the lock files that a killed writer leaves.
 
-git takes `<ref>.lock`, writes the new commit into it and renames it. A kill in between leaves the
-lock, which refuses every later write and does not say whose it was.
+A killed git leaves `<ref>.lock`, which refuses every later write and does not say whose it was.
 
 The rule: a lock goes when it has stood unchanged for STALE seconds and is empty or holds a commit
 of ours; git holds one for milliseconds. A commit is ours if git mem made it, if only a part of its
@@ -20,7 +19,7 @@ import time
 from collections.abc import Iterable
 
 from ..core.errors import GitFailed
-from . import config
+from . import config, ref_files
 from .gitcmd import Git
 
 try:
@@ -41,13 +40,10 @@ _EXISTS = re.compile("nable to create (?:file )?'?(.+?)'?: File exists")
 Done = tuple[int, bytes, bytes]  # (exit status, stdout, stderr)
 
 
-# Moving refs
-
-
 def run(
     git: Git, ref: str, args: list[str], stdin: bytes = b"", env: dict[str, str] | None = None
 ) -> Done:
-    """A git process that moves a ref; where it succeeds, everything it wrote is on the disk."""
+    """A git process that moves a ref; where it succeeds, all it wrote is on the disk."""
     process = git.start([*SYNCED, *args], env, stdin=-1, stdout=-1, stderr=-1)
     out, err = process.communicate(stdin)
     if process.returncode == 0:
@@ -62,7 +58,7 @@ def move(git: Git, ref: str, new: str, old: str, why: str) -> Done:
     """
     zero, backup = "0" * len(new), config.backup_of(ref)
     if not old:
-        held = git.text("rev-parse", "-q", "--verify", backup, ok=(0, 1, 128))
+        held = git.resolve(backup)
         if held.strip("0") and git.objects.get(held):
             return 128, b"", b"but expected no backup"  # somebody wrote, and somebody deleted it
         commands = f"create {ref} {new}\nupdate {backup} {new} {held or zero}\n"
@@ -83,7 +79,7 @@ def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
     for name, command in (spare, f"verify {spare} {before}"), (ref, f"create {ref} {commit}"):
         if drop_broken(git.common_dir, name):
             # `packed-refs` may have an older value, which stands again where the file is gone.
-            packed = git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128))
+            packed = git.resolve(name)
             command = f"update {name} {commit} {packed}" if packed else command
         commands += command + "\n"
     return _update(git, ref, commands, why)[0] == 0
@@ -130,20 +126,17 @@ def drop_broken(common_dir: str, ref: str) -> bool:
 
 def broken(path: str) -> bool:
     try:
-        with open(path, "rb") as f:
-            word = re.split(rb"[\s\0]", f.read(200), maxsplit=1)[0]
+        word = re.split(r"[\s\0]", ref_files.text_of(path), maxsplit=1)[0]
     except OSError:
         return False
-    return word != b"ref:" and (
-        re.fullmatch(b"[0-9a-f]{40}|[0-9a-f]{64}", word) is None or not word.strip(b"0")
-    )
+    return word != "ref:" and not (ref_files.is_id(word, 0) and word.strip("0"))
 
 
 def delete(git: Git, ref: str) -> None:
     """Deletes a ref, whatever it holds; nothing where there is none. Raises GitFailed."""
     begun = time.monotonic()
     # Asked first: git locks the packed refs also to delete what is not there.
-    while git.run_status("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))[1] == 0:
+    while git.resolve(ref):
         status, _, err = run(git, ref, ["update-ref", "-d", ref])
         if status == 0:
             return
@@ -168,7 +161,7 @@ def waited(git: Git, ref: str, err: str, begun: float) -> bool:
 
 
 def sync_names(common_dir: str, ref: str) -> None:
-    """Makes the name that git just gave a ref durable: git syncs the file alone."""
+    """Makes the name that git gave a ref durable: git syncs the file alone."""
     for directory in (os.path.dirname(ref), "reftable"):
         sync_directory(os.path.join(common_dir, directory))
 
@@ -181,9 +174,6 @@ def sync_directory(path: str) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-
-# Locks
 
 
 def _reftable_lock(common_dir: str) -> str:
@@ -233,10 +223,8 @@ def recover(git: Git, ref: str) -> bool:
 
 
 def _remove_lock(git: Git, path: str) -> bool:
-    """Removes a lock that falls under the rule.
-
-    A flock on the lock file itself lets one process at a time do so: a second one sees that
-    the path is gone, or names another file by then.
+    """Removes a lock that falls under the rule, one process at a time, by a flock on the lock file
+    itself: a second process sees that the path is gone, or names another file by then.
     """
     of_ref = os.path.relpath(path, git.common_dir).startswith("refs" + os.sep)
     try:

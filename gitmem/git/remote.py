@@ -62,7 +62,7 @@ class Remote:
         return self._commit(self.tracking)
 
     def _commit(self, ref: str) -> str:
-        return self._local.text("rev-parse", "-q", "--verify", ref + "^{commit}", ok=(0, 1, 128))
+        return self._local.resolve(ref + "^{commit}")
 
     def fetch(self) -> str:
         """Updates the tracking copy; returns its commit, "" for none. Raises MemError."""
@@ -79,12 +79,9 @@ class Remote:
                 reflock.delete(self._local, name)
 
     def _fetch(self, to: str) -> str:
-        """Fetches into a ref; returns its commit.
-
-        What is none is no copy of memories: it does not stay, and MemError is raised.
-        """
-        # A partial clone needs the notes whole. A pattern: a literal ref that the remote lacks is
-        # an error to git.
+        """Fetches into a ref; returns its commit. Raises MemError where it is none."""
+        # A partial clone needs the notes whole. A pattern: git takes a literal ref that the remote
+        # lacks for an error.
         options = (
             "--quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-filter --refmap="
             " --prune"
@@ -149,10 +146,8 @@ class Remote:
 
     def push(self, tip: str, replaces: str = "", branch: str = "") -> Pushed:
         """Sends a notes commit. `replaces`: the commit the remote must still have for its history
-        to be left behind (after a purge).
-
-        `branch`: a full branch name that goes along, all or nothing; then the
-        user's pre-push hook runs as for their own push.
+        to be left behind. `branch`: a full branch name that goes along, all or nothing; then the
+        user's pre-push hook runs.
         """
         argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no"]
         argv += ["--atomic"] if branch else ["--no-verify"]

@@ -3,10 +3,10 @@
 Promise: git itself decides what a repository is (`GIT_DIR`, linked worktrees, submodules, bare
 repositories, `safe.directory`), in one call. Nothing is created.
 
-One exception: a commit can hold a directory that git takes for a bare repository, with a
-configuration that names programs. Git finds such a one from inside only. Hooks never take a bare
-repository that was found so, the command line refuses one that lies in a working tree, and neither
-runs a program that it names (`Repo.own`). GIT_DIR names any repository.
+One exception: a commit can hold a directory that git, from inside, takes for a bare repository,
+with a configuration that names programs. Hooks never take a bare repository that was found so, the
+command line refuses one that lies in a working tree, and neither runs a program that it names
+(`Repo.own`). GIT_DIR names any repository.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 
 from ..core.errors import GitFailed, MemError, NotARepository
 from ..core.record import clean
-from . import memfile
+from . import memfile, ref_files
 from .gitcmd import Git
 
 HEADS = 8  # worktrees that are served before anybody asks
@@ -65,7 +65,7 @@ class Repo:
         if revision.startswith(":/"):  # to its end a part of a message: nothing may be added
             name = revision
         if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
-            return self.git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128)) or None
+            return self.git.resolve(name) or None
         found = self.git.local.get(name)
         return found[0] if found else None
 
@@ -73,17 +73,14 @@ class Repo:
         """The short name of the checked-out branch, "" when HEAD is detached."""
         path = os.path.join(self.git_dir, "HEAD")
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as f:
-                text = f.read().strip()
-        except OSError:
-            text = ""
-        linked = os.path.islink(path)  # a symbolic ref of old
-        if not text.startswith("ref:") and not linked:
-            return ""
-        if linked or not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
-            # reftable keeps a dummy HEAD file
-            text = self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))
-        return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
+            if not os.path.islink(path):  # a symbolic ref of old
+                packed = ref_files.Packed(self.common_dir)
+                text = ref_files.text_of(path)
+                return ref_files.head_of(text, self.common_dir, packed, self.hex_len)[1]
+        except (OSError, ref_files.Unsure):
+            pass
+        name = self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1, 128))
+        return clean(name.removeprefix("refs/heads/"))
 
     def path_in_tree(self, path: str) -> str:
         """A path as typed, from the top of the tree on, with `/`. Raises MemError outside of it."""
@@ -122,10 +119,8 @@ _ASKED = (
 
 
 def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) -> Repo:
-    """The repository around `cwd`, or the one that `git_dir` or GIT_DIR names.
-
-    Raises NotARepository with git's reason.
-    `hook`: nobody has asked for this repository, so a bare one counts only where GIT_DIR names it.
+    """The repository around `cwd`, or the one that `git_dir` or GIT_DIR names. Raises
+    NotARepository. `hook`: a bare one counts only where GIT_DIR names it.
     """
     # A caller who knows `git_dir` may mean a bare one; it is no more ours by that.
     outside = Git(git_dir or None, cwd=cwd)
@@ -170,9 +165,7 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
 
 def found_inside_tree(git_dir: str, cwd: str) -> bool:
     """Whether git finds this directory only because `cwd` lies in it, and it lies in a working
-    tree.
-
-    A `.git` on the way up is what git takes first, and no commit brings one.
+    tree. A `.git` on the way up is what git takes first, and no commit brings one.
     """
     git_dir, at = os.path.realpath(git_dir), os.path.realpath(cwd)
     if not _holds(git_dir, at) or not tree_around(git_dir):

@@ -25,10 +25,8 @@ def inside(top: str, path: str) -> bool:
 
 
 def read(top: str, name: str, most: int, *, cut: bool = False) -> bytes | None:
-    """What a file holds, None where there is nothing of that name.
-
-    Raises MemError for anything but a regular file inside, and for one of more than `most`
-    bytes; `cut`: of such a file these come.
+    """What a file holds, None for nothing of that name. Raises MemError for anything but a regular
+    file inside, and for one of more than `most` bytes; `cut`: of such a file these come.
     """
     path = os.path.join(top, name)
     try:

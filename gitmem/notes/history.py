@@ -1,28 +1,23 @@
 """What others did to a notes ref: former tips it left behind, lines that were taken out of it.
 
-Owns the walk through notes commits. A commit with the trailer `Mem-Complete: 1`
-holds every line of its whole history, so a walk ends there; usually the tip
-has it, and the walk is over before it began.
+A commit with the trailer `Mem-Complete: 1` holds every line of its whole history, so a walk ends
+there; usually the tip has it, and the walk is over before it began.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterable, Iterator
 
 from ..core import record
 from ..core.errors import GitFailed
-from ..git import config, reflock
+from ..git import config, gc_roots, ref_files, reflock
+from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
 from . import notetree, ref_repair
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ..git.gitcmd import Git
-
-    Lines = list[tuple[str, bytes]]  # [(key of a note, line)]
+Lines = list[tuple[str, bytes]]  # [(key of a note, line)]
 
 _LOOKS = 3  # at a ref that others delete and put back while we look
 COMPLETE = b"Mem-Complete: 1"
@@ -31,12 +26,7 @@ MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
 
 
 class Commit:
-    """What we need of a notes commit.
-
-    `time`: of its committer, as records hold times, "" for none that is one.
-    """
-
-    __slots__ = ("complete", "id", "parents", "time", "tree")
+    """What we need of a notes commit. `time`: of its committer, as records hold times, or ""."""
 
     def __init__(self, id: str, content: bytes) -> None:
         head, _, message = content.partition(b"\n\n")
@@ -61,14 +51,12 @@ class History:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
-        # the tip that a reader here put the ref back to: it was gone, or unreadable
-        self.mended = ""
+        self.mended = ""  # the tip that a reader here put the ref back to
         self._seen: dict[str, Commit] = {}  # by id: one call walks the same commits several times
-        # the last pairs, and what was gone
-        self._compared: tuple[set[tuple[str, str]], Lines] = (set(), [])
+        self._compared: tuple[set[tuple[str, str]], Lines] = (set(), [])  # the last pairs, lines
 
     def commit(self, name: str) -> Commit | None:
-        """The commit a name stands for, None where there is none (or it is not here)."""
+        """The commit a name stands for, None where it is not here."""
         if name in self._seen:
             return self._seen[name]
         # A hook takes in no commit of any length either.
@@ -91,8 +79,7 @@ class History:
             if not self._exists() and not ref_repair.former(self.git, self.ref, more, tables=False):
                 return None
             mended = ref_repair.mend(self.git, self.ref, more=more)
-            # Another process may have been faster; and where nothing can be written it is read all
-            # the same.
+            # Another process may have been faster, or nothing can be written: it is read anyway.
             found = self.commit(name) or self.commit(mended or "")
             if found:
                 self.mended = found.id if mended else self.mended
@@ -114,26 +101,22 @@ class History:
 
     def _exists(self) -> bool:
         """Whether there is such a ref, mostly without a git process: every search asks."""
+        if gc_roots.in_tables(self.git):
+            return bool(self.git.resolve(self.ref))
         common = self.git.common_dir
-        path = os.path.join(common, self.ref)
-        if os.path.isdir(os.path.join(common, "reftable")):
-            return bool(self.git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128)))
         try:
-            os.stat(path)
-            return not reflock.broken(path)
-        except OSError:
-            pass
-        try:
-            with open(os.path.join(common, "packed-refs"), "rb") as f:
-                return b" %s\n" % self.ref.encode() in f.read()
-        except OSError:
+            id = ref_files.ref_of(common, self.ref, ref_files.Packed(common), self.hex_len)
+        except ref_files.Unsure:
             return False
+        except OSError:
+            return True
+        return bool(id.strip("0"))
 
     def contains(self, commit: Commit, other: Commit) -> bool:
         """Whether `other` is an ancestor of `commit`, or the same."""
         if commit.id == other.id or other.id in commit.parents:
             return True
-        return self.git.contains(commit.id, other.id)
+        return self.git.is_ancestor(other.id, commit.id)
 
     def all_lost(self, tip: Commit, known: Iterable[str] = (), deep: bool = False) -> Lines:
         """`lost` of a tip and of the former tips that a blind ref update left behind."""
@@ -149,8 +132,8 @@ class History:
         deep: bool = False,
     ) -> tuple[Lines, bool]:
         """(the lines that a foreign commit in the history of `heads` took out, whether all of that
-        history could be read). Walks back to commits in `known` or with our mark. `pairs`:
-        (former tree, present tree) that count too.
+        history could be read), back to commits in `known` or with our mark. `pairs`: (former tree,
+        present tree) that count too.
         """
         wanted = set(pairs)
         queue, seen = list(heads), set(known)
@@ -183,8 +166,8 @@ class History:
             return list(found), False
 
     def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
-        """Whether a note of `head` or its history has a doomed line, whatever its commits say of
-        themselves; what commits in `known` lead to is not read.
+        """Whether a note of `head` or its history has a doomed line, whatever its trailers say;
+        what commits in `known` lead to is not read.
         """
         stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
         listed = self.git.run(*_OBJECTS.split(), stdin=stdin, ok=(0, 128)).decode().split()
@@ -212,20 +195,14 @@ class History:
         """Former tips, by the reflog, that are no ancestors of `tip`. A write looks before it moves
         the ref, so only entries since our last one count: usually none.
         """
-        logged: list[str] = []
+        # Others may have moved the ref away from its backup, where no reflog tells.
+        former = {self.backed_up()}
         for entry, ours in self._reflog():
             commit = self.commit(entry)
-            logged.append(entry)
+            former.add(entry)
             if ours and commit and commit.complete and not deep:
                 break
-        else:
-            # The oldest entry also names what the ref held before it, which no entry has as its new
-            # value.
-            asked = ("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}")
-            if logged:
-                logged += self.git.text(*asked, ok=(0, 1, 128)).split()
-        # Others may have moved the ref away from its backup, where no reflog tells.
-        former = {*logged, self.backed_up()} - {tip, ""}
+        former -= {tip, ""}
         if not former:
             return []
         stdin = "".join([*(f"{id}\n" for id in sorted(former)), f"^{tip}\n"]).encode()
@@ -234,14 +211,31 @@ class History:
         return [c for c in map(self.commit, sorted(left)) if c]
 
     def _reflog(self) -> Iterator[tuple[str, bool]]:
-        """(former tip, whether a write here made it), newest first; nothing without a reflog."""
+        """(former tip, whether a write here made it), newest first, at last what the ref held
+        before its oldest entry; nothing without a reflog.
+        """
+        if gc_roots.in_tables(self.git):
+            yield from self._reflog_in_tables()
+            return
+        path, before = os.path.join(self.git.common_dir, "logs", self.ref), ""
+        for before, new, why in ref_files.log_rows(path):  # noqa: B007
+            if new.strip("0"):
+                yield new, why == "fast-import" or why.startswith(MOVED)
+        if before.strip("0"):
+            yield before, False
+
+    def _reflog_in_tables(self) -> Iterator[tuple[str, bool]]:
+        count = 0
         try:
             for row in self.git.stream("log", "-g", "-z", "--format=%H %gs", self.ref, "--"):
                 id, _, why = row.decode("utf-8", "replace").partition(" ")
+                count += 1
                 yield id, why == "fast-import" or why.startswith(MOVED)
         except GitFailed as e:
             if e.status != 128:  # else there is no such ref
                 raise
+        if count and (before := self.git.resolve(f"{self.ref}@{{{count}}}")):
+            yield before, False
 
     def logged(self, commit: str) -> bool:
         """Whether the reflog's last entry names a commit. git writes it before it moves the ref;

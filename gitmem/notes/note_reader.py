@@ -23,9 +23,9 @@ Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line
 
 
 class NoteReader:
-    """The lines of one notes ref in one repository, to read. Of the last `lines`: `missing` has the
-    notes that it named and could not read; `unread` {key: bytes} those that were too large for it
-    (0: is so no more); `listed` says whether it listed all notes, so that no others are too large.
+    """The lines of one notes ref in one repository. Of the last `lines`: `missing` has the notes
+    that it named and could not read; `unread` {key: bytes} those that were too large (0: is so no
+    more); `listed` says whether it listed all notes, so that no others are too large.
     """
 
     def __init__(self, git: Git, ref: str, hex_len: int) -> None:
@@ -38,14 +38,14 @@ class NoteReader:
         self.listed = False
 
     def tip(self, former: str = "") -> str:
-        """The commit the ref points to, "" while there is none. `former`: a tip the caller
-        remembers; a ref that is gone goes back there if nothing newer is known.
+        """The commit the ref points to, "" while there is none. `former`: a tip to which a ref that
+        is gone goes back if nothing newer is known.
         """
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
 
     def time(self, tip: str) -> str:
-        """When a commit of the ref was made, by its committer; "" where that cannot be said."""
+        """When a commit of the ref was made, "" where that cannot be said."""
         commit = self.history.commit(tip)
         return commit.time if commit else ""
 
@@ -58,10 +58,8 @@ class NoteReader:
         return notetree.NoteTree(self.git, commit.tree, self.hex_len)
 
     def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
-        """(key, line) of every line reachable from `tip` that may be new since the commit `since`.
-
-        Lines come at least once each, in no order. `deep` distrusts the
-        completeness marks and reads the whole history and reflog.
+        """(key, line) of every line reachable from `tip` that may be new since the commit `since`,
+        at least once each. `deep` distrusts the trailers and reads the whole history and reflog.
         """
         new = self.history.commit(tip)
         if new is None:
@@ -119,10 +117,8 @@ class NoteReader:
         return [line for _, line in self.absent(tip, lost) if not tombstones.doom(line)]
 
     def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-        """What is to come back of lost lines: those that are nowhere in the tip.
-
-        Of a line that stands elsewhere, only the move comes back that the lost copy stated
-        (`record.copied_to`): the copies of a note that was amended often need not pile up.
+        """What is to come back of lost lines: those that are nowhere in the tip. Of a line that
+        stands elsewhere, only the move that the lost copy stated: copies need not pile up.
         """
         if not lost:
             return []

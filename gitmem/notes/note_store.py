@@ -41,9 +41,9 @@ _TAKEN = (
 class Notes(NoteReader):
     """The lines of one notes ref in one repository, to read and to write.
 
-    `identity`: `Name <email>` of the committer. `former`: a tip the caller remembers, whose lines
-    count as lost where the ref was deleted since. Each write raises RefMoved when other writers
-    kept moving the ref for PATIENCE seconds; nothing is written then.
+    `identity`: `Name <email>` of the committer. `former`: a tip whose lines count as lost where the
+    ref was deleted since. A write raises RefMoved, and wrote nothing, where others kept moving the
+    ref for PATIENCE seconds.
     """
 
     def back_up(self) -> None:
@@ -58,14 +58,14 @@ class Notes(NoteReader):
 
     def settle(self, message: str, identity: str, former: str = "") -> Written:
         """Puts back what foreign commits took out, and leaves behind a history into which they
-        brought purged text. Usually nothing is to do.
+        brought purged text.
         """
         return self._write(Task([], former), message, identity)
 
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
-        """Brings in every line of another clone's notes commit, which is in this repository: moves
-        the ref forward where that says it all, else commits a union. Text that either side purged
-        does not come in; if our own history holds some, the ref gets a new one.
+        """Brings in every line of another clone's notes commit, which is in this repository, by a
+        fast-forward or a union. Text that either side purged does not come in; if our own history
+        holds some, the ref gets a new one.
         """
         found = self.history.commit(theirs)
         if found is None:
@@ -103,13 +103,11 @@ class Notes(NoteReader):
         attempt, pause, held = 0, 0.002, 0.0
         while True:
             attempt += 1
-            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in
-            # 20 s one memory got through): after some failures the commit goes without the mark,
-            # and the next reader or writer looks.
+            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us:
+            # after some failures the commit goes without the mark, and the next one looks.
             plan = plans.make(self, task, careful=attempt <= CAREFUL)
             plan.doubled = self.doubled(plan.base.id) if task.deep and plan.base else []
             if plan.idle and not plan.doubled:
-                # All of what others did was looked at.
                 if plan.tip and self.history.backed_up() != plan.tip.id:
                     reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
@@ -165,7 +163,7 @@ class Notes(NoteReader):
         plan.carried += [(key, blob) for key in unread for _, blob in tree.notes(key)]
         for key, line in lines:
             anchor = edit.anchor_of(key)
-            if plan.tombstones and plan.tombstones.doom(line):
+            if plan.tombstones.doom(line):
                 line = record.copied_to(line, anchor)
             if line:
                 yield anchor, line
@@ -185,8 +183,7 @@ class Notes(NoteReader):
         if plan.parents and plan.replaced:
             out.append(b"deleteall\n")
         out.append(edit.commands())
-        # Only tells the new commit: its ref and the backup of it move together, which fast-import
-        # cannot do.
+        # Only tells the new commit: fast-import cannot move the ref and its backup together.
         out.append(b"reset %s\n\nget-mark :1\ndone\n" % ref)
         why = f"{MOVED}: {'purge' if plan.replaced else 'write'}"
         moved = self._move(self._imported(b"".join(out)), plan.tip, why)
@@ -202,8 +199,7 @@ class Notes(NoteReader):
         process = self.git.start(words, stdin=-1, stdout=-1, stderr=-1)
         answer, err = process.communicate(commands)
         if process.returncode:
-            # Where fast-import dies it leaves a report of its last commands in the repository; our
-            # error says what matters.
+            # It leaves a report with its last commands in the repository.
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
             raise self._failed(err.decode("utf-8", "replace").strip(), process.returncode, "")

@@ -1,35 +1,31 @@
 """The tree behind a notes ref: which path holds the note of which object.
 
-Promise: notes are found at every fan-out, also where two tools left mixed
-ones, and a note that is written ends up under exactly one path. Trees are
-read as they are needed, so one write costs the same however many notes exist.
+Promise: notes are found at every fan-out, also where two tools left mixed ones, and a note that is
+written ends up under exactly one path. Trees are read as they are needed, so one write costs the
+same however many notes exist.
 
-Paths follow stock git: 40 (or 64) hex digits, split into directories of two.
-A level with directories gets more of them; a flat level that reaches
-`SPLIT` notes is split once. Entries that are no notes are left alone.
+Paths follow stock git: 40 (or 64) hex digits, split into directories of two. A level with
+directories gets more of them; a flat level that reaches `SPLIT` notes is split once. Entries that
+are no notes are left alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import tee
 
 from ..core.digest import sha1, sha256
 from ..core.errors import GitFailed
 from ..git.gitcmd import Git
-from ..git.object_reader import TooLarge
+from ..git.object_reader import TREE, TooLarge, parse_tree
 
 _COMPARE = "diff-tree --stdin -r -z --raw --no-renames"
-_PAIRS = 500  # pairs of trees that one process compares: what it is asked has to fit into a pipe
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
 _HEX = frozenset("0123456789abcdef")
 
-# Keys of continuations: blobs kept alive below this directory, which stock git carries along as
-# "non-notes".
-KEYS = "keys"
-# What stands for a commit in the continuations that hold purge records, so that a writer finds them
-# without reading all notes.
-PURGED = "purged"
+KEYS = "keys"  # the directory of continuations' key blobs, to stock git "non-notes"
+PURGED = "purged"  # stands for a commit in the continuations that hold purge records
 
 Level = dict[str, tuple[bool, str]]  # entries of a tree: {name: (whether it is a tree, object id)}
 
@@ -45,23 +41,7 @@ def is_hex(text: str) -> bool:
     return _HEX.issuperset(text)
 
 
-# an entry that names a commit of another repository: there is nothing to read, so to git and to us
-# it is no note
-GITLINK = b"160000"
-
-
-def _parse_tree(content: bytes, raw_len: int) -> Level:
-    """The entries of a tree object's bytes, without gitlinks."""
-    level: Level = {}
-    at = 0
-    while at < len(content):
-        space = content.index(b" ", at)
-        end = content.index(b"\0", space)
-        name = content[space + 1 : end].decode("utf-8", "surrogateescape")
-        mode, at = content[at:space], end + 1 + raw_len
-        if mode != GITLINK:
-            level[name] = (mode == b"40000", content[end + 1 : at].hex())
-    return level
+GITLINK = b"160000"  # the mode of a commit of another repository: to git and to us it is no note
 
 
 def note_key(path: str, hex_len: int) -> str | None:
@@ -83,16 +63,11 @@ def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
 
 def continued(content: bytes, hex_len: int) -> str | None:
     """The anchor that a key blob of this content continues, None where it is no key blob."""
-    if len(content) >= 200 or not content.startswith(_CONTINUED):
+    shape = _CONTINUED + rb"(none|purged|[0-9a-f]{%d}) [0-9]+\n" % hex_len
+    found = re.fullmatch(shape, content)
+    if found is None:
         return None
-    words = content[len(_CONTINUED) :].split()
-    if len(words) != 2 or not words[1].isdigit():
-        return None
-    anchor = words[0].decode("ascii", "replace")
-    if anchor == "none":
-        return ""
-    known = anchor == PURGED or (len(anchor) == hex_len and is_hex(anchor))
-    return anchor if known else None
+    return "" if found[1] == b"none" else found[1].decode()
 
 
 def key_path(key: str) -> str:
@@ -107,10 +82,8 @@ class NoteTree:
         self._git = git
         self._hex_len = hex_len
         self._loaded: dict[str, Level] = {}
-        # a new tree for many notes: the first level gets directories from the start
-        self.fanned = False
-        # levels that get directories: their notes move once, a bulk import asks thousands of times
-        self._split: set[str] = set()
+        self.fanned = False  # a new tree for many notes: the first level gets directories at once
+        self._split: set[str] = set()  # levels that get directories: their notes move once
         self.root = self._load(tree) if tree else {}
 
     def _load(self, tree: str) -> Level:
@@ -118,7 +91,11 @@ class NoteTree:
             found = self._git.objects.get(tree)
             if found is None or found[1] != "tree":
                 raise unreadable(tree)
-            self._loaded[tree] = _parse_tree(found[2], self._hex_len // 2)
+            self._loaded[tree] = {
+                name.decode("utf-8", "surrogateescape"): (mode == TREE, id)
+                for name, (mode, id) in parse_tree(found[2], self._hex_len // 2).items()
+                if mode != GITLINK
+            }
         return self._loaded[tree]
 
     def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, Level]:
@@ -212,18 +189,19 @@ def changed_notes(git: Git, pairs: list[tuple[str, str]]) -> Iterator[tuple[str,
 
     An absent side has an id of zeros. One process for many pairs.
     """
-    none = "0" * len(pairs[0][0]) if pairs else ""
-    for i in range(0, len(pairs), _PAIRS):
-        stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
-        fields = git.stream(*_COMPARE.split(), stdin=stdin)
-        for field in fields:
-            # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
-            change = field.rpartition(b"\n")[2].split(b" ")
-            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), len(none))
-            if key and len(change) == 5:
-                old_mode, new_mode, old_id, new_id, _ = change
-                old = none if old_mode.endswith(GITLINK) else old_id.decode()
-                yield key, old, none if new_mode == GITLINK else new_id.decode()
+    if not pairs:
+        return
+    none = "0" * len(pairs[0][0])
+    stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    fields = git.stream(*_COMPARE.split(), stdin=stdin)
+    for field in fields:
+        # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
+        change = field.rpartition(b"\n")[2].split(b" ")
+        key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), len(none))
+        if key and len(change) == 5:
+            old_mode, new_mode, old_id, new_id, _ = change
+            old = none if old_mode.endswith(GITLINK) else old_id.decode()
+            yield key, old, none if new_mode == GITLINK else new_id.decode()
 
 
 def contents(
@@ -264,7 +242,7 @@ def lines_gone(
 ) -> Iterator[tuple[str, bytes]]:
     """(key, line) that the first tree of a pair has in a note and the second has not in that note.
 
-    What is not here counts as empty; if `strict`, GitFailed is raised. So do notes of more than
+    What is not here counts as empty (if `strict`: GitFailed). So do notes of more than
     `git.largest` bytes: `unread` has the size of those of the first tree, 0 of those that only the
     second had so; `whole` has (key, blob id) of the former.
     """

@@ -22,9 +22,9 @@ from .treeedit import TreeEdit
 
 
 class Task(NamedTuple):
-    """What a writer wants. `items`: (anchor, line) to add. `former`: the tip that the caller
-    remembers, "" for none. `theirs`: the tip of another clone to unite with. `fresh`: the history
-    so far is left behind. `deep`: no trailer is trusted, and each note gets one path.
+    """What a writer wants. `items`: (anchor, line) to add. `former`: a tip that the caller
+    remembers. `theirs`: the tip of another clone to unite with. `fresh`: the history so far is left
+    behind. `deep`: no trailer is trusted, and each note gets one path.
     """
 
     items: list[Item]
@@ -52,28 +52,109 @@ class Written(NamedTuple):
 class Plan:
     """One attempt: what to build on, what to add."""
 
-    def __init__(self, tip: Commit | None, base: Commit | None) -> None:
+    def __init__(self, notes: NoteReader, tip: Commit | None, base: Commit | None) -> None:
+        self.notes = notes
         self.tip = tip  # what the ref holds
         self.base = base  # whose tree is edited
         self.parents: list[Commit] = [base] if base else []
         self.items: list[Item] = []
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
-        # (key, blob id) of their notes that are too large to be read
-        self.carried: list[tuple[str, str]] = []
+        self.carried: list[tuple[str, str]] = []  # (key, blob id) of their notes of any length
         self.whole = True  # whether the commit may carry the trailer `Mem-Complete`
         self.forward: Commit | None = None  # only the ref has to move, to this commit
         self.replaced = False
         self.refused = False
         self.idle = False  # nothing is left to do
         self.doubled: list[str] = []  # keys of notes that are to have one path
-        self.tombstones: Tombstones | None = None
+        self.tombstones = Tombstones([])  # of all sides, where histories were united
+        self._unknown_purges = False  # whether the writer of the base did not know all of them
+        self._dirty = False  # whether the base holds purged text
+
+    def unite(
+        self, base: Commit, others: list[Commit], task: Task, *, careful: bool, doubted: bool
+    ) -> None:
+        """Unites other tips with the base. `careful`: lines that the histories lost are sought;
+        `doubted`: the base may lie about what is in its history.
+        """
+        notes = self.notes
+        self._collect_purges(base, others)
+        lost, self.whole = notes.history.lost([base], deep=task.deep) if careful else ([], False)
+        self._dirty = self._holds_purged(base, lost)
+        self._dirty = self._dirty or (doubted and self._holds_purged_before(base))
+        self.found = self._allowed(notes.absent(base, lost))
+        kept = [c for c in others if self._take(base, c, careful, strict=c is task.theirs)]
+        self.found = TreeEdit(notes.git, base.tree, notes.hex_len).unknown(self.found)
+        self.refused = task.theirs in others and task.theirs not in kept
+        self.replaced = task.fresh or self._dirty
+        self.parents = [] if task.fresh else kept if self._dirty else [base, *kept]
+
+    def _collect_purges(self, base: Commit, others: list[Commit]) -> None:
+        """Of the base, of the other tips and of the new lines."""
+        own = {r.version for r in self.notes.purges_of(base)}
+        purges = {r.version: r for c in (base, *others) for r in self.notes.purges_of(c)}
+        new = (record.parse(line) for _, line in self.items)
+        purges.update({r.version: r for r in new if r and r.op == "purge"})
+        self.tombstones = Tombstones(purges.values())
+        self._unknown_purges = len(purges) > len(own)
+
+    def _allowed(self, lines: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        return [(key, line) for key, line in lines if not self.tombstones.doom(line)]
+
+    def _holds_purged(self, base: Commit, lost: list[tuple[str, bytes]]) -> bool:
+        """Whether the base or what it lost has text that its writer did not know to be purged."""
+        if not self.tombstones or (base.complete and not self._unknown_purges):
+            return False
+        lines = (*lost, *self.notes.contents(base))
+        return any(self.tombstones.doom(line) for _, line in lines)
+
+    def _holds_purged_before(self, base: Commit) -> bool:
+        history = self.notes.history
+        known = _already_checked(self.notes, history.own_entry() or "", self.tombstones)
+        return history.holds(base.id, known, self.tombstones.doom)
+
+    def _take(self, base: Commit, other: Commit, careful: bool, strict: bool) -> bool:
+        """Adds the lines that another tip has and the base lacks; whether its history may become
+        part of ours. `strict`: raises GitFailed where it cannot be read.
+        """
+        history = self.notes.history
+        known = [] if self._dirty else [base.id]
+        found, readable = self._difference(base, other, strict)
+        lost, whole = history.lost([other], known=known) if careful or strict else ([], False)
+        self.whole = self.whole and whole and readable
+        self.found += self._allowed([*found, *self.notes.absent(base, lost)])
+        if self._dirty and history.contains(other, base):
+            return False
+        # A clean base holds nothing that was purged: then what is new to it tells.
+        return not self.tombstones or (
+            readable
+            and not any(self.tombstones.doom(line) for _, line in [*lost, *found])
+            and not history.holds(other.id, known, self.tombstones.doom)
+        )
+
+    def _difference(
+        self, base: Commit, other: Commit, strict: bool
+    ) -> tuple[list[tuple[str, bytes]], bool]:
+        """(the (key, line) that another commit has and the base lacks, whether all of it could be
+        read: else GitFailed if `strict`); its notes that are too large to be read are carried.
+        """
+        git, pairs = self.notes.git, [(other.tree, base.tree)]
+        try:
+            found = notetree.lines_gone(git, pairs, strict=True, whole=self.carried)
+            return list(found), True
+        except GitFailed:
+            if strict:
+                raise
+        try:
+            return list(notetree.lines_gone(git, pairs)), False
+        except GitFailed:
+            return [], False
 
 
 def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
     """What to do to the ref as it is now. `careful`: lines that a history lost are put back."""
     tip, theirs, fresh = notes.history.tip(), task.theirs, task.fresh
     base, others = _base(notes, tip, task) if careful or fresh else (tip, [])
-    plan = Plan(tip, base)
+    plan = Plan(notes, tip, base)
     plan.items = task.items
     tombstones = Tombstones(notes.purges_of(base) if base else [])
     if tombstones and any(tombstones.doom(line) for _, line in task.items):
@@ -90,8 +171,7 @@ def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
     must_unite = fresh or others or doubted or task.deep or (base and not base.complete)
     may_unite = careful or fresh or theirs
     if base and must_unite and may_unite:
-        union = _Union(notes, plan, base, careful=careful or fresh, deep=task.deep)
-        union.run(others, theirs, fresh, doubted)
+        plan.unite(base, others, task, careful=careful or fresh, doubted=doubted)
     else:
         plan.whole = careful
     # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
@@ -102,10 +182,7 @@ def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
 
 
 def _base(notes: NoteReader, tip: Commit | None, task: Task) -> tuple[Commit | None, list[Commit]]:
-    """(the commit to build on, former tips to unite with it).
-
-    A deleted ref goes on from the tip that is remembered.
-    """
+    """(the commit to build on, former tips to unite with it)."""
     strays = notes.history.strays(tip.id, task.deep) if tip else []
     asked = task.former and (tip is None or not tip.complete)
     remembered = notes.history.commit(task.former) if asked else None
@@ -116,9 +193,8 @@ def _base(notes: NoteReader, tip: Commit | None, task: Task) -> tuple[Commit | N
 
 
 def _doubtful(notes: NoteReader, base: Commit, thorough: bool) -> bool:
-    """Whether somebody else moved the ref to a commit with the trailer.
-
-    Where no reflog is kept, only who is `thorough` must assume so.
+    """Whether somebody else moved the ref to a commit with the trailer. Where no reflog is kept,
+    only who is `thorough` must assume so.
     """
     own = notes.history.own_entry()
     return thorough if own is None else own != base.id
@@ -139,7 +215,7 @@ def _follow(
     """Where their history goes on from ours the ref only has to move; None where it may not: they
     hold purged text, or took lines out and say that they did not.
     """
-    plan = Plan(tip, theirs)
+    plan = Plan(notes, tip, theirs)
     arrived = list(notes.gained(theirs.id, base.id if base else ""))
     tombstones = Tombstones(notes.purges_of(theirs))
     forged = False
@@ -156,8 +232,7 @@ def _follow(
         if forged or own or edit.unknown(left):
             return None
     elif forged or not theirs.complete:
-        union = _Union(notes, plan, theirs, careful=True, deep=False)
-        union.run([], None, fresh=False, doubted=forged)
+        plan.unite(theirs, [], Task([]), careful=True, doubted=forged)
         if plan.replaced and base:
             return None
     if plan.found or plan.replaced:
@@ -165,103 +240,3 @@ def _follow(
     else:
         plan.found, plan.forward = arrived, theirs
     return plan
-
-
-class _Union:
-    """Unites the histories of one attempt into its plan.
-
-    The steps, in order: which texts were purged, on any side; which lines the base's own history
-    lost; whether the base holds purged text; what each other tip has and the base lacks.
-    """
-
-    def __init__(
-        self, notes: NoteReader, plan: Plan, base: Commit, *, careful: bool, deep: bool
-    ) -> None:
-        self.notes = notes
-        self.history = notes.history
-        self.plan = plan
-        self.base = base
-        self.careful = careful  # whether lines are sought that the histories lost
-        self.deep = deep
-        self.tombstones = Tombstones([])
-        self.unknown_purges = False  # whether the writer of the base did not know all of them
-        self.base_is_dirty = False  # whether the base holds purged text
-
-    def run(self, others: list[Commit], theirs: Commit | None, fresh: bool, doubted: bool) -> None:
-        """`theirs`: which of `others` is another clone's tip. `fresh`: the history before goes.
-        `doubted`: the base may lie about what is in its history.
-        """
-        plan, notes = self.plan, self.notes
-        self._collect_purges(others)
-        plan.tombstones = self.tombstones
-        lost, plan.whole = (
-            self.history.lost([self.base], deep=self.deep) if self.careful else ([], False)
-        )
-        self.base_is_dirty = self._holds_purged(lost) or (doubted and self._holds_purged_before())
-        plan.found = self._allowed(notes.absent(self.base, lost))
-        kept = [other for other in others if self._take(other, other is theirs)]
-        plan.found = TreeEdit(notes.git, self.base.tree, notes.hex_len).unknown(plan.found)
-        plan.refused = theirs is not None and theirs in others and theirs not in kept
-        plan.replaced = fresh or self.base_is_dirty
-        plan.parents = [] if fresh else kept if self.base_is_dirty else [self.base, *kept]
-
-    def _collect_purges(self, others: list[Commit]) -> None:
-        """Collects the purge records of the base, of the other tips and of the new lines."""
-        own = {r.version for r in self.notes.purges_of(self.base)}
-        purges = {r.version: r for c in (self.base, *others) for r in self.notes.purges_of(c)}
-        new = (record.parse(line) for _, line in self.plan.items)
-        purges.update({r.version: r for r in new if r and r.op == "purge"})
-        self.tombstones = Tombstones(purges.values())
-        self.unknown_purges = len(purges) > len(own)
-
-    def _allowed(self, lines: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-        return [(key, line) for key, line in lines if not self.tombstones.doom(line)]
-
-    def _holds_purged(self, lost: list[tuple[str, bytes]]) -> bool:
-        """Whether the base or what it lost has text that its writer did not know to be purged."""
-        if not self.tombstones or (self.base.complete and not self.unknown_purges):
-            return False
-        lines = (*lost, *self.notes.contents(self.base))
-        return any(self.tombstones.doom(line) for _, line in lines)
-
-    def _holds_purged_before(self) -> bool:
-        known = _already_checked(self.notes, self.history.own_entry() or "", self.tombstones)
-        return self.history.holds(self.base.id, known, self.tombstones.doom)
-
-    def _take(self, other: Commit, strict: bool) -> bool:
-        """Adds the lines that another tip has and the base lacks; whether its history may become
-        part of ours. `strict`: raises GitFailed where it cannot be read.
-        """
-        plan = self.plan
-        known = [] if self.base_is_dirty else [self.base.id]
-        found, readable = self._difference(other, strict)
-        lost, whole = (
-            self.history.lost([other], known=known) if self.careful or strict else ([], False)
-        )
-        plan.whole = plan.whole and whole and readable
-        plan.found += self._allowed([*found, *self.notes.absent(self.base, lost)])
-        if self.base_is_dirty and self.history.contains(other, self.base):
-            return False
-        # A clean base holds nothing that was purged: then what is new to it tells.
-        return not self.tombstones or (
-            readable
-            and not any(self.tombstones.doom(line) for _, line in [*lost, *found])
-            and not self.history.holds(other.id, known, self.tombstones.doom)
-        )
-
-    def _difference(self, other: Commit, strict: bool) -> tuple[list[tuple[str, bytes]], bool]:
-        """(the (key, line) that another commit has and the base lacks, whether all of it could be
-        read); its notes that are too large to be read are carried. If `strict`, raises GitFailed
-        where it could not.
-        """
-        git, pairs = self.notes.git, [(other.tree, self.base.tree)]
-        carried = self.plan.carried
-        try:
-            return list(notetree.lines_gone(git, pairs, strict=True, whole=carried)), True
-        except GitFailed:
-            if strict:
-                raise
-        try:
-            return list(notetree.lines_gone(git, pairs)), False
-        except GitFailed:
-            return [], False

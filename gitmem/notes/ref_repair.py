@@ -1,32 +1,30 @@
 """A notes ref that is gone, or whose newest objects are not here: moved back to its last whole
 state.
 
-`git gc --prune=now` deletes objects that a writer beside it has just made and not yet named (git
-warns of it); a power cut takes objects that were never synced. Every git command then stops at the
-ref. `mend` moves it to the newest former tip of which every object is here, and notes the commit
-that it left as a debt, so that each write can look whether the objects are here by now (`rescue`).
-The lines of recent writes are kept in `<git-common-dir>/mem`. Where a missing object may be
-elsewhere (a partial clone, alternates), nothing is done unasked.
+`git gc --prune=now` deletes objects that a writer beside it has just made and not yet named; a
+power cut takes objects that were never synced. Every git command then stops at the ref. `mend`
+moves it to the newest former tip of which every object is here, and notes the commit that it left
+as a debt, so that each write can look whether the objects are here by now (`rescue`). The lines of
+recent writes are kept in `<git-common-dir>/mem`. Where a missing object may be elsewhere (a partial
+clone, alternates), nothing is done unasked.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable
 
 from ..core.errors import MemError
 from ..git import config, gc_roots, memfile, reflock
 from ..git.gitcmd import Git
+from ..git.ref_files import log_rows
 
 Item = tuple[str, bytes]  # (anchor, line)
 
 _MOST = 64 * 1024  # bytes of an append that is kept; a larger one is a pack, which git keeps
 _FULL = 512 * 1024  # bytes of the file of recent lines, which then begins anew
 _FORMER = 50  # former tips that are tried
-_ID = rb"([0-9a-f]{40}|[0-9a-f]{64})"
-_ROW = re.compile(_ID + b" " + _ID + b" ")  # a power cut may leave other rows in a reflog
 # No "git mem: ...": readers of the reflog must not take it for a write that looked at everything.
 RESTORED = "put back by git mem"
 
@@ -70,7 +68,7 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
 
 
 def _held(git: Git, ref: str) -> str:
-    id = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
+    id = git.resolve(ref)
     return id if id.strip("0") else ""
 
 
@@ -80,23 +78,9 @@ def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) ->
     `tables`: also of a reflog in a reftable, which takes a git process.
     """
     noted = git.objects.get(config.backup_of(ref) + "^{commit}")
-    if gc_roots.in_tables(git):
-        ids = gc_roots.logged(git, ref, _FORMER) if tables else []
-    else:
-        rows = reversed(_logged(git, ref))
-        ids = [id.decode() for row in rows for id in reversed(row.split(b" ", 2)[:2])]
-    ids = [id for id in ids if id.strip("0")][:_FORMER]
+    asked = tables or not gc_roots.in_tables(git)
+    ids = gc_roots.logged(git, ref, _FORMER) if asked else []
     return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
-
-
-def _logged(git: Git, ref: str) -> list[bytes]:
-    """The rows of the reflog's file: `git log -g` stops at a ref that names a missing commit."""
-    try:
-        with open(os.path.join(git.common_dir, "logs", ref), "rb") as f:
-            rows = f.read().split(b"\n")
-    except OSError:
-        return []
-    return [row for row in rows if _ROW.match(row)]
 
 
 def _only_write(git: Git, ref: str) -> bool:
@@ -106,12 +90,9 @@ def _only_write(git: Git, ref: str) -> bool:
     """
     if gc_roots.in_tables(git):
         return len(set(gc_roots.logged(git, ref, _FORMER))) == 1
-    rows = _logged(git, ref)
-    return (
-        len(rows) == 1
-        and not rows[0].split(b" ")[0].strip(b"0")
-        and rows[0].endswith((b"\tfast-import", b"\tgit mem: write"))
-    )
+    rows = list(log_rows(os.path.join(git.common_dir, "logs", ref)))
+    old, _, message = rows[0] if len(rows) == 1 else ("1", "", "")
+    return not old.strip("0") and message in ("fast-import", "git mem: write")
 
 
 def missing(git: Git, id: str) -> list[str]:
@@ -121,9 +102,6 @@ def missing(git: Git, id: str) -> list[str]:
     options = ("--objects", "--no-object-names", "--missing=print", "--no-walk")
     rows = git.text("rev-list", *options, id, ok=(0, 128)).split("\n")
     return [row[1:] for row in rows if row.startswith("?")] or ([] if id in rows else [id])
-
-
-# Files in `mem/`: the lines of recent writes, and debts
 
 
 def _path(git: Git, ref: str, suffix: str = "") -> str:

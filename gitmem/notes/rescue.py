@@ -1,8 +1,7 @@
 """Lines that a notes ref lost when it was mended (`ref_repair`), for the next write to bring back.
 
-Promise: every line that can be read comes back, except purged ones. A missing object may be
-away for a moment only (a disk that is not mounted): the ref's debt stays until all of it was
-read, and each write looks whether that can be done by now.
+Promise: every line that can be read comes back, except purged ones. A missing object may be away
+for a moment only (a disk that is not mounted): the ref's debt stays until all of it was read.
 """
 
 from __future__ import annotations

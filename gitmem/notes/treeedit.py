@@ -1,12 +1,13 @@
 """Where lines go in a notes tree: the notes to write, as commands for `git fast-import`.
 
-Promise: a line goes to the last note of its anchor; a note that reached
-`BOUND` bytes is continued under keys of its own (`notetree.continuation`), so
-the ten-thousandth memory on a commit costs what the first did. Lines already
-there are kept byte for byte; two paths of one note become one.
+Promise: a line goes to the last note of its anchor; a note that reached `BOUND` bytes is continued
+under keys of its own (`notetree.continuation`), so the ten-thousandth memory on a commit costs what
+the first did. Lines already there are kept byte for byte; two paths of one note become one.
 """
 
 from __future__ import annotations
+
+import bisect
 
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
@@ -20,10 +21,7 @@ class TreeEdit:
     """Changes to the tree of one notes commit; nothing is written until `commands` are run."""
 
     def __init__(self, git: Git, tree: str | None, hex_len: int, keep: str = "") -> None:
-        """Edits `tree`.
-
-        `keep`: a commit whose entries that are no notes and no keys of ours go into the new tree.
-        """
+        """`keep`: a commit whose entries that are no notes and no keys of ours are kept."""
         self._git = git
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
@@ -141,9 +139,7 @@ class TreeEdit:
             self._write(key, self._lines(key))
 
     def _lines(self, key: str) -> dict[bytes, None]:
-        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print
-        them. Raises GitFailed for one that is not here.
-        """
+        """The lines of a note, under all of its paths. Raises GitFailed where one is not here."""
         have: dict[bytes, None] = {}
         for _, blob in self._tree.notes(key):
             have.update(dict.fromkeys(split_lines(self._content(blob))))
@@ -153,7 +149,6 @@ class TreeEdit:
         if blob not in self._known:
             found = self._git.objects.get(blob, self._git.largest)
             if found is None:
-                # Writing on would replace lines nobody has read.
                 raise notetree.unreadable(blob)
             self._known = {blob: found[2]}  # asked for twice in a row, at most
         return self._known[blob]
@@ -173,15 +168,10 @@ class TreeEdit:
         # A commit that is not here cannot keep a note through `git notes prune`.
         low = 0 if anchor not in ("", PURGED) and self._git.local.get(anchor) is not None else 1
 
-        def there(n: int) -> bool:
-            return bool(self._tree.notes(notetree.continuation(anchor, n, self._hex_len)[0]))
+        def absent(n: int) -> bool:
+            return not self._tree.notes(notetree.continuation(anchor, low + n, self._hex_len)[0])
 
         step = 1
-        while there(low + step):
+        while not absent(step):
             step *= 2
-        high = low + step
-        low = low + step // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if there(middle) else (low, middle)
-        return low
+        return low + bisect.bisect_left(range(step), True, lo=step // 2 + 1, key=absent) - 1
