@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import time
 from typing import Any
 
@@ -219,6 +220,12 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(
 # --- patch-ids -------------------------------------------------------------
 
 
+def single(lab: Lab, repo: pathlib.Path, *revisions: str) -> str:
+    """The patch-id that git gives for one commit, or for one difference."""
+    diff = lab.git(repo, *patch_id._DIFF.split(), *revisions)
+    return lab.git(repo, "patch-id", "--stable", stdin=diff).partition(" ")[0]
+
+
 def test_a_pipeline_gives_the_ids_that_single_calls_give(lab: Lab) -> None:
     repo = lab.repo("repo", 3)
     made = topic(lab, repo)
@@ -230,14 +237,11 @@ def test_a_pipeline_gives_the_ids_that_single_calls_give(lab: Lab) -> None:
     with opened(repo) as store:
         ids, done = patch_id.patch_ids(store.repo, every, 60)
         assert done == len(every) and {c: ids.get(c, "") for c in every} == {
-            c: patch_id.patch_id(store.repo, c) for c in every
+            c: single(lab, repo, c) for c in every
         }
         assert sum(not ids.get(c) for c in every) == 2  # the merge and the empty one
         ids, _ = patch_id.patch_ids(store.repo, [f"{c} {base}" for c in made], 60)
-        assert (
-            ids == {c: patch_id.patch_id(store.repo, base, c) for c in made}
-            and len(set(ids.values())) == 3
-        )
+        assert ids == {c: single(lab, repo, base, c) for c in made} and len(set(ids.values())) == 3
         assert patch_id.patch_ids(store.repo, every, 0.0)[1] <= len(every)
 
 

@@ -1,3 +1,1 @@
-"""Where memories stand, at HEAD and at any other revision: commits, rewrites, squash merges,
-renamed files.
-"""
+"""Where memories stand, at HEAD and at any other revision: commits, rewrites, renamed files."""

@@ -1,8 +1,8 @@
 """Anchor states: how the commits that memories are about relate to a revision.
 
 An anchor is reachable (the revision contains it, or a commit that a rewrite put in its place),
-squashed (a commit of the revision carries its change), unmerged (with the reason ABANDONED where no
-branch holds it any more), or unknown. Every caller asks `states`; nobody else works it out.
+squashed (a commit of the revision carries its change), unmerged (ABANDONED where no branch holds it
+any more), or unknown. Every caller asks `states`.
 
 Promise: git decides (ancestry, patch-ids), in a bounded number of processes however many anchors
 are asked about. What cannot be known (a shallow clone, a commit that is not here, no time to look)
@@ -47,8 +47,7 @@ def states(
 ) -> dict[str, AnchorState]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
-    `seconds`: how long new patch-ids may take; 0 answers from what is known. `kept`: whether states
-    that the worker kept for this revision may be taken.
+    `seconds`: how long new patch-ids may take; `kept`: whether the worker's states may be taken.
     """
     names = {a for a in anchors if a}
     if not head:
@@ -84,7 +83,6 @@ def _not_contained(
     head: str,
     seconds: float,
 ) -> dict[str, AnchorState]:
-    """The states of anchors whose commits `head` does not contain."""
     if shallow(repo):
         # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and the
         # first commits that are here begin with whole files.
@@ -114,7 +112,6 @@ def _not_contained(
 
 
 def shallow(repo: Repo) -> bool:
-    """Whether the history of this clone is cut off."""
     return os.path.exists(os.path.join(repo.common_dir, "shallow"))
 
 
@@ -125,9 +122,6 @@ def of_memories(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
         (most, bits),
     )
     return {a for (a,) in rows if record.object_id(a)}
-
-
-# Moves: which commits took the place of others
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:

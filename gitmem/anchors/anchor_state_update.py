@@ -1,8 +1,8 @@
 """Keeps the states of anchors and paths for the HEAD of each worktree, where hooks read them.
 
 The worker calls `update` after a move of HEAD, a fetch or new records. Promise: what is kept is
-what `anchor_state.states` and `path_state.states` say of every anchor and path; it is computed for
-the present HEADs only, and written in one transaction for each.
+what `anchor_state.states` and `path_state.states` say of every anchor and path, for the present
+HEADs only, written in one transaction for each.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def update_later(
     states: Mapping[str, anchor_state.AnchorState],
     paths: Mapping[int, Sequence[PathState]] | None = None,
 ) -> None:
-    """Starts the worker, unless one is at it, where an answer left something open or found what
-    is to be written down, or where what is kept is out of date or missing.
+    """Starts the worker, unless one is at it, where an answer left something open, or what is kept
+    is out of date or missing.
     """
     searched = any(s.state != REACHABLE for s in states.values())
     if (
@@ -61,16 +61,15 @@ def update(store: Store, seconds: float = BACKGROUND) -> None:
     """
     if not os.path.isdir(store.repo.mem_dir):
         return
-    with cache_lock.locked(_lock(store), 0) as free:
-        if not free:
-            return
+
+    def work(cache: Cache) -> None:
         end = time.monotonic() + seconds
-        repo = store.repo
-        store.with_cache(lambda cache: _update(repo, cache, end), refresh=False)
-        store.with_cache(
-            lambda cache: reinstate.settle(repo, cache, store.table, end - time.monotonic(), True),
-            refresh=False,
-        )
+        _update(store.repo, cache, end)
+        reinstate.settle(store.repo, cache, store.table, end - time.monotonic(), True)
+
+    with cache_lock.locked(_lock(store), 0) as free:
+        if free:
+            store.with_cache(work, refresh=False)
 
 
 def _update(repo: Repo, cache: Cache, end: float) -> None:
@@ -159,10 +158,8 @@ def path_rows(
     anchors: Mapping[str, anchor_state.AnchorState],
     seconds: float,
 ) -> dict[int, tuple[str, ...]]:
-    """{number of a noted path: its row for `head`}. `slot`: that of an earlier look.
-
-    Only paths with another object at `head` are followed, and lines are sought again only where
-    their file has another content than at the last look.
+    """{number of a noted path: its row for `head`}. Lines are sought again only where their file
+    has another content than at the last look, which was kept in `slot`.
     """
     noted = {
         number: (anchor, name + "/" * slashes, blob, lines)

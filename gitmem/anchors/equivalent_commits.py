@@ -51,8 +51,7 @@ def search(
 ) -> tuple[dict[str, str], set[str]]:
     """({commit: its equivalent in the history of `head`}, commits for which time did not suffice).
 
-    `reached`: the commits as seen from `head`, which contains none of them. What is found is noted
-    in `ids`, which the caller saves.
+    `reached`: the commits as seen from `head`, which contains none of them. The caller saves `ids`.
     """
     left = sorted(commits)
     marks = marks_of(cache, left)
@@ -69,7 +68,7 @@ def search(
     # Of what lies on HEAD nothing is merged.
     wanted = {c: {id for _, base, id in rows if base != head} for c, rows in grown.items()}
     found.update(_match(wanted, history, ids))
-    _note(cache, ids, found, marks, grown, unmarked)
+    _note(ids, found, marks, grown, unmarked)
     late = not whole or not looked_at_all
     return found, {c for c in left if c not in found} if late else set()
 
@@ -85,7 +84,7 @@ def _forks(repo: Repo, commits: list[str], marks: Marks, reached: Reachability) 
 
 class _History:
     """The commits of `head` among which equivalents may lie. `places`: {commit: its place, the
-    newest first} since the first branch began; `recent`: for those of which that is not known.
+    newest first} since the first branch began; `recent`: where that is not known.
     """
 
     def __init__(self, repo: Repo, head: str, forks: Forks, commits: list[str]) -> None:
@@ -104,7 +103,7 @@ class _History:
         return self.git.text("rev-list", *asked, "--").split()
 
     def _oldest(self, points: list[str]) -> str:
-        """The one of some commits of `head` that all others contain; "" where there is none."""
+        """The one of some commits of `head` that all others contain, else ""."""
         if len(points) < 2:
             return "".join(points)
         stdin = "".join(f"{c}\n" for c in points).encode()
@@ -148,17 +147,13 @@ def _match(wanted: dict[str, set[str]], history: _History, ids: PatchIds) -> dic
     return out
 
 
-# Branches that grew
-
-
 def grown_branches(
     repo: Repo, ids: PatchIds, commits: list[str], heads: list[str]
 ) -> tuple[Grown, bool]:
     """(the branches that hold these commits now, whether all of them were looked at).
 
     A branch that grew after a memory was made is merged with all it became. It is what neither
-    `heads` nor a main line contains. Tips are those of branches here and on remotes, and where HEAD
-    was lately. Who is in a hurry looks at the newest `_TIPS` only.
+    `heads` nor a main line contains. Who is in a hurry looks at the newest `_TIPS` only.
     """
     if not commits or ids.left() <= 0:
         return {}, not commits
@@ -198,19 +193,11 @@ def _base(repo: Repo, around: Reachability, tip: str, heads: list[str]) -> str:
     return repo.git.text("merge-base", tip, *heads, ok=(0, 1)) if began else ""
 
 
-# Marks that no record states yet
-
-
 def _note(
-    cache: Cache,
-    ids: PatchIds,
-    found: dict[str, str],
-    marks: Marks,
-    grown: Grown,
-    unmarked: list[str],
+    ids: PatchIds, found: dict[str, str], marks: Marks, grown: Grown, unmarked: list[str]
 ) -> None:
-    """Notes the marks by which equivalents were found and which no record states: only this
-    clone knows them, while it keeps the branch. The worker writes them into the notes.
+    """Notes the marks by which equivalents were found and which no record states, for the worker
+    to write into the notes: only this clone knows them, while it keeps the branch.
     """
     seen = {(c, patch, "", "") for c in unmarked if c in found for patch, _, _ in marks[c]}
     changes = ids.of_commits(found.values())
@@ -221,7 +208,7 @@ def _note(
         if id == changes[found[commit]]
     }
     if seen:
-        rows = json.dumps(sorted(seen.union(map(tuple, unstated(cache)))))
+        rows = json.dumps(sorted(seen.union(map(tuple, unstated(ids.cache)))))
         ids.note("INSERT OR REPLACE INTO meta VALUES(?, ?)", _UNSTATED, rows)
 
 

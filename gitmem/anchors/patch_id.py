@@ -1,18 +1,17 @@
 """Patch-ids: what lets a memory find its commit again after a squash or cherry-pick.
 
-A fresh clone lacks the branch a memory was made on, so the record itself
-carries the patch-id of its commit and, on a branch, of the branch's combined
-change since it left the main line. Diffs are made with `-U0`: context lines
-would let neighbouring changes on the main line hide a clean squash.
+A fresh clone lacks the branch a memory was made on, so the record itself carries the patch-id of
+its commit and, on a branch, of the branch's combined change since it left the main line. Diffs have
+no context: it would let neighbouring changes on the main line hide a clean squash.
 
-Promise: the same change gives the same id whatever the user's diff settings,
-alone or in a pipeline of thousands; what cannot be computed in time, or lacks
-an object, is left out, never guessed. A partial clone is asked for nothing:
-its missing files would come over the network.
+Promise: the same change gives the same id whatever the user's diff settings; what cannot be
+computed in time, or lacks an object, is left out. A partial clone is asked for nothing: its missing
+files would come over the network.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -32,53 +31,45 @@ _DIFF = (
 _AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
-def patch_id(repo: Repo, *revisions: str) -> str:
-    """git's stable patch-id of a commit, or of a difference; "" for none, or where it is slow."""
-    out, whole = _pipe(repo, [*_DIFF.split(), *revisions], subprocess.DEVNULL, LIMIT)
-    return out.split(b" ", 1)[0].decode() if out and whole else ""
+def patch_id(repo: Repo, commit: str, base: str = "") -> str:
+    """git's stable patch-id of a commit, or of what changed since `base`; "" for none."""
+    return patch_ids(repo, [f"{commit} {base}".rstrip()], LIMIT)[0].get(commit, "")
 
 
 def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[str, str], int]:
     """({commit: patch-id}, how many of `wanted` were looked at) in one pipeline.
 
-    A line of `wanted` is `COMMIT`, or `COMMIT BASE` for all that changed since
-    the base; no commit may begin two lines. What was looked at and is absent
-    has no patch. Fewer are looked at where time runs out or an object is missing.
+    A line of `wanted` (some hundreds at most: a pipe has to hold them) is `COMMIT`, or
+    `COMMIT BASE` for all that changed since the base; no commit may begin two lines. What was
+    looked at and is absent has no patch. Fewer are looked at where time runs out or an object is
+    missing.
     """
-    import tempfile
-
-    with tempfile.TemporaryFile() as stdin:  # a pipe could fill up while nobody reads the other end
-        stdin.write("".join(f"{line}\n" for line in wanted).encode())
-        stdin.seek(0)
-        out, whole = _pipe(repo, [*_DIFF.split(), "--stdin"], stdin.fileno(), seconds)
-    rows = [line.split() for line in out.decode().split("\n")[:-1]]
-    found = {commit: id for id, commit in rows}
-    if whole is not None and not whole and rows:
-        del found[rows.pop()[1]]  # git ended early: its last diff may lack its end
-    if whole:
-        return found, len(wanted)
-    places = {line.split(" ", 1)[0]: i for i, line in enumerate(wanted)}
-    return found, places[rows[-1][1]] + 1 if rows else 0
-
-
-def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
-    """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=pipe, stderr=null)
+    diff = [*_DIFF.split(), "--stdin"]
+    first = repo.git.start(diff, _AS_MADE, stdin=pipe, stdout=pipe, stderr=null)
     make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=pipe, stderr=null)
-    assert first.stdout is not None
+    assert first.stdin is not None and first.stdout is not None
     first.stdout.close()
-    whole: bool | None = None
+    with contextlib.suppress(BrokenPipeError), first.stdin:
+        first.stdin.write("".join(f"{line}\n" for line in wanted).encode())
     try:
         out, _ = make.communicate(timeout=seconds)
-        whole = first.wait() == 0 and make.returncode == 0
+        ended, late = first.wait() == 0 and make.returncode == 0, False
     except subprocess.TimeoutExpired:
         # before the other: at the end of its input it would print the id of half a diff
         make.kill()
         first.kill()
         out, _ = make.communicate()
         first.wait()
-    return out, whole
+        ended, late = False, True
+    rows = [line.split() for line in out.decode().split("\n")[:-1]]
+    found = {commit: id for id, commit in rows}
+    if ended:
+        return found, len(wanted)
+    if rows and not late:
+        del found[rows.pop()[1]]  # git ended early: its last diff may lack its end
+    places = {line.split(" ", 1)[0]: i for i, line in enumerate(wanted)}
+    return found, places[rows[-1][1]] + 1 if rows else 0
 
 
 def ends(repo: Repo) -> set[str]:
@@ -113,9 +104,7 @@ def base_of(repo: Repo, commit: str) -> str:
 
 
 def of_commit(repo: Repo, commit: str) -> dict[str, str]:
-    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`; what a
-    shallow clone cannot tell is left to others.
-    """
+    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`."""
     out: dict[str, str] = {}
     if repo.git.promised:
         return out
@@ -124,6 +113,6 @@ def of_commit(repo: Repo, commit: str) -> dict[str, str]:
     if own := patch_id(repo, commit) if commit not in cut else "":
         out["patch"] = own
     base = base_of(repo, commit) if not cut else ""
-    if combined := patch_id(repo, base, commit) if base else "":
+    if combined := patch_id(repo, commit, base) if base else "":
         out.update(base=base, branch_patch=combined)
     return out

@@ -1,8 +1,8 @@
 """Patch-ids of many commits: read from the cache, made where it lacks them.
 
 Promise: a commit is diffed once in the life of a cache. Whoever asks says how long it may take,
-gets what there was time for, and the next call goes on from there. Where the cache cannot be
-written, only speed is lost. A partial clone is never diffed (`Git.promised`).
+and the next call goes on from there. Where the cache cannot be written, only speed is lost. A
+partial clone is never diffed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from . import patch_id
 HURRY = 30.0  # seconds below which somebody waits for the answer
 CHUNK = 250  # commits of one pipeline: about 0.1 s
 _SAVE = 5_000  # new patch-ids after which they are written
+_BRANCH = "INSERT OR IGNORE INTO branch_patch_id VALUES(?, ?, ?)"
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
 
@@ -30,7 +31,7 @@ class PatchIds:
         self.end = time.monotonic() + seconds
         self.hurried = seconds < HURRY
         self._new: dict[str, str] = {}
-        self._new_branches: dict[tuple[str, str], str] = {}
+        self._branches: dict[tuple[str, str], str] = {}  # patch-ids that are not saved yet
         self._notes: list[tuple[str, tuple[object, ...]]] = []
 
     def left(self) -> float:
@@ -53,12 +54,12 @@ class PatchIds:
         """{tip: patch-id of all that changed since its base, "" for none}, as time allows."""
         sql = "SELECT tip, base, id FROM branch_patch_id WHERE tip"
         rows = self._select(sql, sorted(bases))
-        known = {(tip.hex(), base.hex()): id.hex() for tip, base, id in rows}
-        known.update(self._new_branches)
+        known = {(tip.hex(), base.hex()): id.hex() for tip, base, id in rows} | self._branches
         missing = [f"{tip} {base}" for tip, base in bases.items() if (tip, base) not in known]
         for line, id in self._make(missing):
             tip, base = line.split(" ")
-            known[tip, base] = self._new_branches[tip, base] = id
+            known[tip, base] = self._branches[tip, base] = id
+            self.note(_BRANCH, *map(bytes.fromhex, (tip, base, id)))
         return {tip: known[tip, base] for tip, base in bases.items() if (tip, base) in known}
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
@@ -108,24 +109,19 @@ class PatchIds:
         self._notes.append((sql, values))
 
     def save(self) -> None:
-        """Writes what is new into the cache; where that is not possible it stays for this call."""
-        if not (self._new or self._new_branches or self._notes):
+        """Writes what is new into the cache; else it stays for this call."""
+        if not (self._new or self._notes):
             return
 
         def write(db: Any) -> None:
             ids = [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()]
             db.executemany("INSERT OR REPLACE INTO patch_id VALUES(?, ?)", ids)
-            branches = [(*pair, id) for pair, id in self._new_branches.items()]
-            db.executemany(
-                "INSERT OR IGNORE INTO branch_patch_id VALUES(?, ?, ?)",
-                [tuple(map(bytes.fromhex, row)) for row in branches],
-            )
             for sql, values in self._notes:
                 db.execute(sql, values)
 
         if self.cache.keep(0.05 if self.hurried else _PATIENCE, write):
             self._new.clear()
-            self._new_branches.clear()
+            self._branches.clear()
             self._notes.clear()
 
 

@@ -1,11 +1,10 @@
 """What a path was called before, and what it is called now, as `git log --follow` says.
 
 Promise: git decides, in three processes for a file that is there, two more for each rename of one
-that is not, and at most `seconds`. Where time ran out, or git failed (an object is not here),
-`whole` is false: the names that were found until then are right, there may be more.
+that is not, and at most `seconds`. Where time ran out, or an object is not here, `whole` is false.
 
-Not `path_removals`: that follows many paths forwards from commits that are known to have them; here
-one path is asked about that may never have been in a memory.
+`path_removals` follows many paths forwards from commits that are known to have them; here one path
+is asked about that may never have been in a memory.
 """
 
 from __future__ import annotations
@@ -83,14 +82,13 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
 
 
 def _kind_of(repo: Repo, revision: str, path: str) -> str:
-    """What lies under a name at a commit: blob, tree or "" (nothing, or a submodule)."""
+    """Blob, tree or "" (nothing, or a submodule)."""
     out, _ = repo.git.limited(None, "ls-tree", "-z", "--full-tree", revision, "--", spec(path))
     kind = out.split(b" ", 2)[1].decode() if out else ""
     return kind if kind in ("blob", "tree") else ""
 
 
 def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
-    """Where a path went that is not there any more."""
     name, seen = found.asked, {found.asked}
     for _ in range(_HOPS):
         asked = (*_REMOVED.split(), revision, "--", spec(name))

@@ -1,12 +1,11 @@
 """Where paths went: which commits of a history removed them, and what they renamed them to.
 
-A path is followed forwards. Its name lives on from commit to commit until one removes it; there it
-goes where `git diff-tree -M` says, a directory where more than half of its renamed files went. A
-merge removes what one of its parents had and it has not; its renames count only where nothing else
-leads on.
+A path is followed forwards until a commit removes it; there it goes where `git diff-tree -M` says,
+a directory where more than half of its renamed files went. A merge removes what one of its parents
+had and it has not; its renames count only where nothing else leads on.
 
-Promise: git looks at a commit once in the life of a cache, at all commits in few processes, and for
-at most `seconds`; the next call goes on where time ran out (`Incomplete`).
+Promise: git looks at a commit once in the life of a cache, and for at most `seconds`; the next call
+goes on where time ran out (`Incomplete`).
 """
 
 from __future__ import annotations
@@ -184,7 +183,7 @@ class Removals:
             self._save()
 
     def _save(self) -> None:
-        """Writes what git said; where that is not possible it stays for this call only."""
+        """Writes what git said; else it stays for this call."""
         rows = [(p, bytes.fromhex(commit), now) for (p, commit), now in self._unsaved.items()]
 
         def write(db: Any) -> None:
@@ -195,8 +194,8 @@ class Removals:
 
 
 def _parse(out: bytes, commits: set[str]) -> dict[tuple[str, str], str]:
-    """{(path, commit): its new name or ""} of what `_DIFF_TREE` prints: a commit's id for each of
-    its parents, then statuses and names. Of a merge's parents the first with a rename counts.
+    """{(path, commit): its new name or ""} of what `_DIFF_TREE` prints. Of a merge's parents the
+    first with a rename counts.
     """
     found: dict[tuple[str, str], str] = {}
     commit = ""

@@ -1,9 +1,8 @@
 """Path states: what became of the paths that memories are about, as seen from a revision.
 
 A path is same, changed, renamed, gone or unknown; `now` is its name there where that is another
-one. Every caller asks `states`; nobody else works it out. The object under the old name decides
-first. Otherwise the path is followed from the commit it was noted at (`path_removals`), and one
-that leads nowhere is looked for by its very content.
+one. The object under the old name decides first. Otherwise the path is followed from the commit it
+was noted at (`path_removals`), and one that leads nowhere is looked for by its very content.
 
 Promise: git decides, in a bounded number of processes and seconds however many paths are asked
 about. Lines of a file are the same while what they say is still somewhere in it (`lineanchor`).
@@ -12,6 +11,7 @@ What cannot be known is `unknown`, with the reason, never guessed.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,8 +64,7 @@ def states(
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id then, "" where it
     was not there; `lines`: "" for all of it, else as `memory_rows.places` gives them. `seconds`:
-    how long git may search the history; `anchors`: states of the anchors, where they are known;
-    `finder`: one of lines that may know some already.
+    how long git may search the history; `anchors`: their states, where they are known.
     """
     if not revision:
         return [PathState(UNKNOWN, reason=UNBORN)] * len(noted)
@@ -273,7 +272,7 @@ class Finder:
         self.repo = repo
         self.known = known or {}
         self.blobs: dict[Noted, str] = {}  # the object in which the lines were sought
-        self._layouts: dict[str, lineanchor.Layout | None] = {}
+        self._layout = functools.lru_cache(maxsize=4)(self._read)
 
     def state(self, item: Noted, id: str, new: str) -> PathState:
         """The state of lines whose file is the blob `id` now, with the name `new` if changed."""
@@ -297,13 +296,9 @@ class Finder:
         moved = found != lineanchor.parse(lines)
         return PathState(RENAMED if new else SAME, new, lines=where if moved else "")
 
-    def _layout(self, id: str) -> lineanchor.Layout | None:
+    def _read(self, id: str) -> lineanchor.Layout | None:
         """The text of a blob, None where it is not here; raises KeyError where that is no blob."""
-        if id not in self._layouts:
-            found = self.repo.git.objects.get(id) if id else None
-            if found is not None and found[1] != "blob":
-                raise KeyError(id)
-            if len(self._layouts) >= 4:
-                del self._layouts[next(iter(self._layouts))]
-            self._layouts[id] = lineanchor.Layout(found[2]) if found is not None else None
-        return self._layouts[id]
+        found = self.repo.git.objects.get(id) if id else None
+        if found is not None and found[1] != "blob":
+            raise KeyError(id)
+        return lineanchor.Layout(found[2]) if found is not None else None

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ..core import record
 from ..core.errors import MemError
+from ..engine.anchor_state_store import WAITING
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..store import Store
@@ -20,9 +21,6 @@ from .reachability import present, unreferenced
 
 OFFER = 2.0  # seconds doctor looks for commits with the same change
 _OFFERED = 2_000  # commits of other branches looked at for an offer
-
-
-# Moves
 
 
 class Moved:
@@ -38,8 +36,8 @@ class Moved:
 
 
 def commit_of(store: Store, name: str) -> str:
-    """The commit with memories that `name` means: an id or its unique begin, also of a commit that
-    is gone, or a revision. Raises MemError.
+    """The commit with memories that `name` means: a revision, or the begin of an id, also of a
+    commit that is gone. Raises MemError.
     """
     word = name.strip().lower()
     known = store.with_cache(_movable)[0]
@@ -61,9 +59,8 @@ def commit_of(store: Store, name: str) -> str:
 
 
 def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
-    """Says of old commits (full ids) which new ones took their place; commits without memories are
-    passed over. A new id of zeros means that the commit was dropped. One commit of the notes for
-    all.
+    """Says of old commits (full ids) which new ones took their place, in one commit of the notes.
+    Commits without memories are passed over; a new id of zeros means that the commit was dropped.
     """
     out = Moved()
     known = store.with_cache(_movable)[0]
@@ -110,9 +107,6 @@ def _movable(cache: Cache) -> dict[str, tuple[int, int]]:
     return out
 
 
-# Lost anchors
-
-
 class Lost:
     """A commit with memories that no branch, tag or remote holds; `same`: commits on them with the
     same change.
@@ -127,9 +121,7 @@ class Lost:
 
 def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
     """Anchors of active memories that are gone or held by no ref, and were neither moved nor
-    squashed; those with most memories first.
-
-    Empty in a shallow clone, where nobody can tell.
+    squashed; those with most memories first. Empty in a shallow clone: nobody can tell there.
     """
     repo = store.repo
     if not repo.head() or anchor_state.shallow(repo):
@@ -145,20 +137,16 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
         here = present(repo.git, {c for chain in chains.values() for c in chain})
         held = here - unreferenced(repo.git, here, [repo.head()])
         left = {a for a, chain in chains.items() if not held.intersection(chain)}
+        beside = (anchor_state.UNMERGED, anchor_state.UNKNOWN)
         for head in dict.fromkeys([repo.head(), *patch_id.main_lines(repo)]):
             states = anchor_state.states(repo, cache, left, head, seconds)
-            left = {a for a, state in states.items() if _may_be_lost(state)}
+            left = {a for a, s in states.items() if s.state in beside and s.reason != WAITING}
         out = [Lost(a, counts[a], a in here) for a in sorted(left, key=lambda a: (-counts[a], a))]
         if out:
             _offer(store, cache, out, seconds)
         return out
 
     return store.with_cache(read)[0]
-
-
-def _may_be_lost(state: anchor_state.AnchorState) -> bool:
-    beside = state.state in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
-    return beside and state.reason != anchor_state.WAITING
 
 
 def _offer(store: Store, cache: Cache, found: list[Lost], seconds: float) -> None:

@@ -6,8 +6,7 @@ a text away counts from a commit on as well: a `create` that supersedes from its
 
 Promise: a record is left out only where git says that it came later. What git cannot tell (a record
 without `head`, a commit that is not here, or that nothing holds any more) counts everywhere. Where
-memories are left out because nobody can tell (a shallow clone), the reason is given. No clock
-decides. One walk of the history; two more processes where some record came later.
+memories are left out because nobody can tell (a shallow clone), the reason is given.
 """
 
 from __future__ import annotations

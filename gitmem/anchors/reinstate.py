@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..core import record
+from ..engine.anchor_state_store import ABSENT, UNMERGED
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.embed import StaticTable
@@ -34,11 +35,9 @@ def settle(
     seconds: float = anchor_state.ON_THE_SPOT,
     thorough: bool = False,
 ) -> None:
-    """Looks from the HEAD of every worktree; what was reinstated for other HEADs goes.
-
-    So the rows of the cache, and with them how rare a word is, depend on the notes and on these
-    HEADs, never on where somebody asked from before: a rebuilt cache gives the same scores.
-    `thorough`: that nothing was reinstated is kept, too, so that the next reader need not look.
+    """Looks from the HEAD of every worktree; what was reinstated for other HEADs goes, so that a
+    rebuilt cache has the same rows and gives the same scores. `thorough`: that nothing was
+    reinstated is kept, too, so that the next reader need not look.
     """
     db = cache.db
     if cache.blind or cache.meta("space") != table.space:
@@ -60,8 +59,7 @@ def settle(
         rows, sure = _rows(repo, cache, head, seconds)
         now |= {(head, row) for row in rows}
         seen[head] = last if sure else -1
-    # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be
-    # known, too.
+    # That a HEAD has nothing to show must be known, too: else nothing is hidden from it.
     if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and thorough):
         cache.keep(_PATIENCE, lambda _: _write(cache, table, before, now, seen))
     if moved:
@@ -89,7 +87,8 @@ def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int]
     db = cache.db
     asked = {at for (at,) in db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
     states = anchor_state.states(repo, cache, asked, head, seconds)
-    away = [a for a, s in states.items() if _away(s)]
+    # Those that `head` certainly does not have.
+    away = [a for a, s in states.items() if s.state == UNMERGED or s.reason == ABSENT]
     found = cache.among(
         "SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
         f" CROSS JOIN memory m ON m.row IN ({_OF_LINE}) WHERE c.at <> '' AND c.at IN {{}}"
@@ -101,13 +100,8 @@ def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int]
     about = {a for _, a in found if record.object_id(a)}
     own = anchor_state.states(repo, cache, about, head, seconds)
     # A memory that is itself about an unmerged branch was superseded on that branch.
-    rows = {row for row, a in found if a not in own or own[a].state != anchor_state.UNMERGED}
+    rows = {row for row, a in found if a not in own or own[a].state != UNMERGED}
     return rows, not anchor_state.waiting({**states, **own})
-
-
-def _away(state: anchor_state.AnchorState) -> bool:
-    """Whether `head` certainly does not have the commit."""
-    return state.state == anchor_state.UNMERGED or state.reason == anchor_state.ABSENT
 
 
 def _write(

@@ -4,8 +4,7 @@ The cache is copied into memory, and there the records that came later are taken
 (`records_at`): memories that they changed are folded and indexed again without them, and memories
 that are not known at the revision are hidden. So all readers answer as of then with their own code.
 
-Promise: nothing is written to the file. The cost grows with what came later; with the size of the
-cache only that of the copy. How rare words are is still counted among all memories of today.
+Promise: nothing is written to the file. How rare words are is counted among all memories of today.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ _SLOT = -1  # of the states at the revision: no worktree has this number
 
 
 class Snapshot(Cache):
-    """A cache in memory whose readers see what was known at the commit `head`.
-
-    `states`: of all anchors; `reason`: why some memories are left out, "" where none is.
+    """A cache in memory whose readers see what was known at the commit `head`. `reason`: why some
+    memories are left out, "" where none is.
     """
 
     def __init__(self, cache: Cache, known: records_at.Known) -> None:
@@ -132,9 +130,7 @@ class Snapshot(Cache):
 
 @contextmanager
 def opened(store: Store, cache: Cache, revision: str) -> Iterator[Snapshot]:
-    """The cache as of a revision, for as long as the block lasts. Raises MemError where there is no
-    such commit.
-    """
+    """The cache as of a revision. Raises MemError where there is no such commit."""
     store.trust.catch_up(cache, store.trust.most)
     known = records_at.known(store.repo, cache, commit_of(store, revision))
     snapshot = Snapshot(cache, known)
