@@ -11,7 +11,6 @@ files would come over the network.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -39,19 +38,21 @@ def patch_id(repo: Repo, commit: str, base: str = "") -> str:
 def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[str, str], int]:
     """({commit: patch-id}, how many of `wanted` were looked at) in one pipeline.
 
-    A line of `wanted` (some hundreds at most: a pipe has to hold them) is `COMMIT`, or
-    `COMMIT BASE` for all that changed since the base; no commit may begin two lines. What was
-    looked at and is absent has no patch. Fewer are looked at where time runs out or an object is
-    missing.
+    A line of `wanted` is `COMMIT`, or `COMMIT BASE` for all that changed since
+    the base; no commit may begin two lines. What was looked at and is absent
+    has no patch. Fewer are looked at where time runs out or an object is missing.
     """
+    import tempfile
+
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     diff = [*_DIFF.split(), "--stdin"]
-    first = repo.git.start(diff, _AS_MADE, stdin=pipe, stdout=pipe, stderr=null)
+    with tempfile.TemporaryFile() as stdin:  # a pipe could fill up while nobody reads the other end
+        stdin.write("".join(f"{line}\n" for line in wanted).encode())
+        stdin.seek(0)
+        first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=pipe, stderr=null)
     make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=pipe, stderr=null)
-    assert first.stdin is not None and first.stdout is not None
+    assert first.stdout is not None
     first.stdout.close()
-    with contextlib.suppress(BrokenPipeError), first.stdin:
-        first.stdin.write("".join(f"{line}\n" for line in wanted).encode())
     try:
         out, _ = make.communicate(timeout=seconds)
         ended, late = first.wait() == 0 and make.returncode == 0, False
