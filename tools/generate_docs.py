@@ -6,8 +6,7 @@
 
 Owns `docs/commands.md` and `man/git-mem.1` whole, and in README.md and
 docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
-the settings table, the demo and the worked example. The demo and the example
-are made by running the installed git mem in a temporary repository with fixed
+the demo and the worked example. Both are made by running the installed git mem in a temporary repository with fixed
 dates and a fixed identity; what is random there is masked in a stable way, so
 two runs of one version write the same bytes.
 
@@ -423,16 +422,6 @@ def man_page() -> str:
 # --- parts of README.md and docs/format.md ---------------------------------
 
 
-def settings_table() -> str:
-    out = ["| setting | values | default | `.gitmem.toml` | meaning |", "|---|---|---|---|---|"]
-    for name, values, default, policy, meaning in settings():
-        out.append(
-            f"| `{name}` | {values} | `{default}` | {'yes' if policy else 'no'} |"
-            f" {markdown(meaning)} |"
-        )
-    return "\n".join(out)
-
-
 class Lab:
     """A temporary home with repositories of fixed dates; `sh` runs a line as a user would type
     it."""
@@ -647,7 +636,7 @@ def between(text: str, name: str, content: str) -> str:
 def generate() -> dict[str, str]:
     """{file, relative to the root: its whole text}."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    readme = between(between(readme, "demo", demo()), "settings", settings_table())
+    readme = between(readme, "demo", demo())
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
