@@ -489,30 +489,29 @@ def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
             f" {one['renames']:,}) | {one['anchors']:,} ({one['imported']:,}) x {revisions} |"
             f" {counts[REACHABLE]:,} | {counts[SQUASHED]:,} | {counts[UNMERGED]:,} | {len(rest)} |"
         )
-    for kind in ("path", "lines"):
-        yield ""
-        yield (
-            f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} |"
-            f" {RENAMED} | {GONE} | of these under another name | otherwise than git | left open |"
-            " git does not decide |"
+    counts = sum((collections.Counter(one["counts"]) for one in found), collections.Counter())
+    reasons = sum((collections.Counter(one["open"]) for one in found), collections.Counter())
+    wrong = [w for one in found for w in one["wrong"]]
+    yield ""
+    yield (
+        f"| all histories | {SAME} | {CHANGED} | {RENAMED} | {GONE} | of these under another name |"
+        " otherwise than git | left open | git does not decide |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for kind, title in (("path", "whole files"), ("lines", "lines")):
+        each = " | ".join(
+            f"{counts[f'{kind} {state}']:,}"
+            for state in (SAME, CHANGED, RENAMED, GONE, "under another name")
         )
-        yield "|---|---|---|---|---|---|---|---|---|"
-        for one in found:
-            counts = collections.Counter(one["counts"])
-            each = " | ".join(
-                f"{counts[f'{kind} {state}']:,}"
-                for state in (SAME, CHANGED, RENAMED, GONE, "under another name")
-            )
-            reasons = [
-                (n, why.partition(": ")[2])
-                for why, n in one["open"].items()
-                if why.startswith(kind)
-            ]
-            yield (
-                f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} |"
-                f" {counts[f'{kind} left open']:,} |"
-                f" {'; '.join(f'{n:,} {why}' for n, why in sorted(reasons, reverse=True)) or '0'} |"
-            )
+        undecided = "; ".join(
+            f"{n:,} {why.partition(': ')[2]}"
+            for why, n in reasons.most_common()
+            if why.startswith(kind)
+        )
+        yield (
+            f"| {title} | {each} | {sum(w.startswith(kind) for w in wrong)} |"
+            f" {counts[f'{kind} left open']:,} | {undecided or '0'} |"
+        )
 
 
 def main() -> None:
