@@ -6,9 +6,9 @@
 
 Owns `docs/commands.md` and `man/git-mem.1` whole, and in README.md and
 docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
-the demo and the worked example. Both are made by running the installed git mem in a temporary repository with fixed
-dates and a fixed identity; what is random there is masked in a stable way, so
-two runs of one version write the same bytes.
+the demo and the worked example. Both are made by running the installed git mem in a
+temporary repository with fixed dates and a fixed identity; what is random there is
+masked in a stable way, so two runs of one version write the same bytes.
 
 Needs git and the package installed (or a checkout on the path).
 """
@@ -172,6 +172,16 @@ def markdown(text: str) -> str:
     return "`".join(parts)
 
 
+def settings_table() -> list[str]:
+    out = ["| setting | values | default | `.gitmem.toml` | meaning |", "|---|---|---|---|---|"]
+    for name, values, default, policy, meaning in settings():
+        out.append(
+            f"| `{name}` | {values} | `{default}` | {'yes' if policy else 'no'} |"
+            f" {markdown(meaning)} |"
+        )
+    return out
+
+
 def commands_page() -> str:
     listed, root, hidden = commands()
     out = [
@@ -192,6 +202,7 @@ def commands_page() -> str:
     out += [
         f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(_first(c.help))}" for c in listed
     ]
+    out += ["", "## Settings", "", *settings_table()]
     out += ["", "## Options of `git mem`", "", *_rows(root)]
     for c in listed:
         also = [h.name for h in hidden if h.help == f"The same as {c.name}."]
