@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 from gitmem.agents import context, context_select, head_facts  # noqa: E402
 from gitmem.agents.context_render import Block  # noqa: E402
 from gitmem.core import record  # noqa: E402
+from gitmem.engine import path_state_store  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.store import Store, open_store  # noqa: E402
 
@@ -284,7 +285,7 @@ class Session:
         self.known = known
         found = context._Candidates(cache, Filter(until=until))
         self.newest = found.newest_time()
-        found.gather(known, context._branch_terms(point.branch), ())
+        found.gather(known, context._branch_terms(point.branch), (), ())
         rows = list(found.at)
         ids = dict(
             cache.db.execute(
@@ -305,7 +306,8 @@ class Session:
             ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)
         ]
         place: Any = types.SimpleNamespace(head=point.head)
-        items = found.items(place, self.newest, set())
+        frame = Block(timestamp=self.newest)
+        items = found.items(place, frame, set(), path_state_store.read, None)
         sources = dict(
             cache.db.execute(
                 f"SELECT id, source FROM memory WHERE row IN ({','.join(map(str, rows))})"
@@ -313,10 +315,10 @@ class Session:
         )
         self.told = {budget: self._told(items, sources, budget) for budget in BUDGETS}
         plain = context._Candidates(cache, Filter(until=until))
-        plain.at = dict(plain._rows("", context.NEWEST))
+        plain._rows("", context.NEWEST)
         newest = [
             (record.days(item.at) or 0.0, item)
-            for _, item in plain.items(place, self.newest, set())
+            for _, item in plain.items(place, frame, set(), path_state_store.read, None)
         ]
         self.told_newest = {budget: self._told(newest, sources, budget) for budget in BUDGETS}
         self.reachable = sum(gains.get(i, 0.0) for i in ids.values()) / sum(gains.values())

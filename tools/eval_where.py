@@ -11,7 +11,7 @@ squashed or rebased on a server; and some that are still open are squashed onto 
 commit of the main line, each on a branch of its own.
 Then, at random revisions (of the main line, of other branches, of the squash
 merges), three answers are compared for every memory: a search from nothing
-(`anchor_state.stands`, `path_state.states`), what the worker keeps when HEAD moves there from the
+(`anchor_state.states`, `path_state.states`), what the worker keeps when HEAD moves there from the
 revision before (`anchor_state_update.update`), and the reference (`where_reference`).
 
 Every disagreement is printed. Where git does not decide it is counted, with the
