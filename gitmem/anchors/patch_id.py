@@ -11,9 +11,12 @@ files would come over the network.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
+from typing import IO
 
 from ..git.gitcmd import NO_FETCH
 from ..git.repository import Repo
@@ -42,17 +45,15 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     the base; no commit may begin two lines. What was looked at and is absent
     has no patch. Fewer are looked at where time runs out or an object is missing.
     """
-    import tempfile
-
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     diff = [*_DIFF.split(), "--stdin"]
-    with tempfile.TemporaryFile() as stdin:  # a pipe could fill up while nobody reads the other end
-        stdin.write("".join(f"{line}\n" for line in wanted).encode())
-        stdin.seek(0)
-        first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=pipe, stderr=null)
+    first = repo.git.start(diff, _AS_MADE, stdin=pipe, stdout=pipe, stderr=null)
     make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=pipe, stderr=null)
-    assert first.stdout is not None
+    assert first.stdin is not None and first.stdout is not None
     first.stdout.close()
+    lines = "".join(f"{line}\n" for line in wanted).encode()
+    # The pipe could fill up while nobody reads the other end.
+    threading.Thread(target=_write, args=(first.stdin, lines), daemon=True).start()
     try:
         out, _ = make.communicate(timeout=seconds)
         ended, late = first.wait() == 0 and make.returncode == 0, False
@@ -71,6 +72,11 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
         del found[rows.pop()[1]]  # git ended early: its last diff may lack its end
     places = {line.split(" ", 1)[0]: i for i, line in enumerate(wanted)}
     return found, places[rows[-1][1]] + 1 if rows else 0
+
+
+def _write(pipe: IO[bytes], lines: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), pipe:
+        pipe.write(lines)
 
 
 def ends(repo: Repo) -> set[str]:
