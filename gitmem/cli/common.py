@@ -229,5 +229,5 @@ def when(store: Store, text: str, option: str) -> str:
         moment = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
     try:  # as records have it; a moment without a zone is one of this machine's
         return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except OverflowError as e:
+    except (OverflowError, ValueError) as e:  # outside the years 1 to 9999
         raise unreadable from e
