@@ -477,3 +477,45 @@ def test_shape_tests_can_tell_random_from_named() -> None:
             ],
         )
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["CONTRASEÑA={}", "DB_CONTRASEÑA: {}", "export BAZA_HASŁO='{}'", "ПАРОЛЬ={}", "КЛЮЧ_ПАРОЛЯ={}"],
+)
+def test_a_setting_is_named_in_its_language_in_capitals_too(text: str) -> None:
+    assert redact.find(text.format("swordfish"))
+
+
+def test_a_stop_at_the_end_may_be_part_of_a_secret() -> None:
+    assert redact.find("login: bob / M2!YqQ" + "R.")
+
+
+WAYS = [
+    '{"Authorization":"Token abcdef12345"}',
+    "authorization:token abcdef12345",
+    'HTTP_AUTHORIZATION="Token abc12345xyz"',
+    'echo "$USER:hunter2x" | chpasswd',
+    "echo 'root:P@ss;w0rd!' | chpasswd",
+    "chpasswd <<< 'root:a(b)c9xyz'",
+    "Basic/Bearer: q7Zt3LmX9vKp2RwB8nYc4HdS",
+    'THE PASSPHRASE IS "orbit velvet candle harbor"',
+    "| user | value |\n|---|---|\n| admin | Tr0ub4dor&3 |\n| password | see above |",
+]
+PROSE = [
+    "authorization rework: revert basic 3fa9c1d2e4",
+    "see authorization; bearer rfc6750x1",
+    "OAuth 2.0 Device Authorization RFC8628.",
+    "Reverts authorization 3fa9c1d.",
+    "please fix login with github/oauth2app!",
+]
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_a_secret_is_found_in_its_place(text: str) -> None:
+    assert redact.find(text)
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_prose_about_authorization_is_no_secret(text: str) -> None:
+    assert not redact.find(text)

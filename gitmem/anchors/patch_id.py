@@ -11,14 +11,11 @@ files would come over the network.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-import threading
 from collections.abc import Sequence
-from typing import IO
 
-from ..git.gitcmd import NO_FETCH
+from ..git.gitcmd import NO_FETCH, feed
 from ..git.repository import Repo
 
 LIMIT = 2.0  # seconds; a commit of a million lines is not worth the wait
@@ -52,8 +49,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     assert first.stdin is not None and first.stdout is not None
     first.stdout.close()
     lines = "".join(f"{line}\n" for line in wanted).encode()
-    # The pipe could fill up while nobody reads the other end.
-    threading.Thread(target=_write, args=(first.stdin, lines), daemon=True).start()
+    feed(first.stdin, lines)
     try:
         out, _ = make.communicate(timeout=seconds)
         ended, late = first.wait() == 0 and make.returncode == 0, False
@@ -72,11 +68,6 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
         del found[rows.pop()[1]]  # git ended early: its last diff may lack its end
     places = {line.split(" ", 1)[0]: i for i, line in enumerate(wanted)}
     return found, places[rows[-1][1]] + 1 if rows else 0
-
-
-def _write(pipe: IO[bytes], lines: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError), pipe:
-        pipe.write(lines)
 
 
 def ends(repo: Repo) -> set[str]:

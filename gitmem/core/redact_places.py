@@ -32,7 +32,10 @@ _READER = (
     r"smbpasswd|passwd|su)\b|\w+\s[^\n|]{0,120}?--(?:password-stdin|with-token|passphrase-fd))"
 )
 _ECHO = rf"\b(?:echo|printf)\s+(?:-\w+\s+){{0,2}}(?:{_Q}%s\S{{0,8}}\s+)?"
-_USER = r"[\"']?[\w.-]{1,64}:([^\s\"'`|;<>()]{3,256})"
+_USER = (
+    r"(?:\"[^\s\":]{1,64}:([^\s\"][^\"\n]{2,255})\"|'[^\s':]{1,64}:([^\s'][^'\n]{2,255})'|"
+    r"[^\s\"'`:|;<>()]{1,64}:([^\s\"'`|;<>()]{3,256}))"
+)
 _AUTH = r"(?i)(?:authorization|bearer|basic)[\"']?[ \t]{0,4}[:=]?[ \t]{0,4}[\"'`]?"
 _SCHEMED = rf"{_AUTH}(?:(?:bearer|basic|token|apikey)[ \t]{{1,4}})?"
 _CREDENTIAL = r"([A-Za-z0-9._~+/:-]{8,4096}+={0,2})"
@@ -52,7 +55,7 @@ _KEY_BLOCK = (
 )
 _PHRASE = (
     r"(?i:passwords?|passphrases?|passcodes?)[\"'`]?"
-    r"(?:[ \t]{1,4}(?:is|was)[ \t:]{1,4}|[ \t]{0,4}(?::=|[=-]>|[:=→⇒➜])[ \t]{0,4})"
+    r"(?:[ \t]{1,4}(?i:is|was)[ \t:]{1,4}|[ \t]{0,4}(?::=|[=-]>|[:=→⇒➜])[ \t]{0,4})"
     r"(?:\\?([\"'`])((?:[a-z]{3,12}[ -]){3,9}[a-z]{3,12})\\?\1|"
     r"((?:[a-z]{3,12}-){3,9}[a-z]{3,12})(?![\w/:@(\[-]|\.\w))"
 )
@@ -67,7 +70,8 @@ PLACES: tuple["Place", ...] = (
     # a plain word counts where the host is a real one
     ("url-credentials", ("@",), rf"{_USERINFO}(?!{_UNREAL})", "plain_word"),
     ("cookie", ("cookie",),
-     (_COOKIES, rf"(?i)(?=[\w.%-]{{0,60}}{_SESSION})[\w.%-]{{1,64}}=([^\s;,]{{10,512}})"),
+     (_COOKIES, rf"(?i)(?<![\w.%-])(?=[\w.%-]{{0,60}}{_SESSION})"
+      r"[\w.%-]{1,64}=([^\s;,]{10,512})"),
      "session"),
     ("cookie", ("cookie",), (_COOKIES, r"[\w.%-]{1,64}=([^\s;,]{8,512})"), "random_looking"),
     ("password", ("echo ", "printf "), rf"{_ECHO}{V}\s*\|\s*{_READER}", "given"),
@@ -98,16 +102,23 @@ PLACES: tuple["Place", ...] = (
 )  # fmt: skip
 
 # Looked for where a text has one of TELLING, so that other texts pay for few marks.
+_ROW, _PASSWORD = r"[ \t]{0,20}+\|", "(?:passw|passphrase|pwd)"
 # The word for `password` in other languages, as it begins; more are seen by `pass`.
 FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
-SCRIPTS = tuple("contraseñ lösenord hasł парол 密码 密碼 パスワード 비밀번호 şifre jelszó".split())
+# Whole words stand before their beginnings: the first that fits is taken, and `=` has to follow it.
+SCRIPTS = tuple(
+    "contraseña contraseñ lösenord hasło hasł пароль пароля парол 密码 密碼 パスワード 비밀번호"
+    " şifre jelszó".split()
+)
 TELLING = ("pass", "secret", "token", "key", "pw", "auth", "cred", "bearer", "login", "logon")
 TOLD: tuple["Place", ...] = (
-    ("authorization", ("bearer", "authorization"), f"{_SCHEMED}{_CREDENTIAL}", "random_looking"),
+    ("authorization", ("bearer", "authorization"),
+     rf"{_SCHEMED}(?![_./:-]{{0,2}}(?i:bearer|basic|authoriz)){_CREDENTIAL}", "random_looking"),
     ("authorization", ("bearer", "authorization"),
      rf"(?i)(?:basic[\"']?|authorization[^\n]{{0,12}}\bbasic)[ \t]{{1,4}}{_CREDENTIAL}", "basic"),
     ("authorization", ("authorization",),
-     rf"{_AUTH}(?<=[ \t])(?:(?:bearer|token|apikey)[ \t]{{1,4}})?{_CREDENTIAL}", "short"),
+     r"(?i)authorization[\"']?[ \t]{0,4}[:=]?[ \t]{0,4}[\"'`]?"
+     rf"(?:(?:bearer|basic|token|apikey)[ \t]{{1,4}})?(?<=[ \t]){_CREDENTIAL}", "short"),
     # any scheme with its parameters: `AWS4-HMAC-SHA256 Credential=..., Signature=...`
     ("authorization", ("authorization",),
      (r"(?i)authorization[\"'`]?\]?[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?(?=\w)[^\n]{0,600}",
@@ -119,7 +130,7 @@ TOLD: tuple["Place", ...] = (
     # four plain words and more, in quotes or joined by hyphens; bare words are prose
     ("password", ("passphrase", "password", "passcode"), _PHRASE, "phrase"),
     ("password", ("chpasswd",),
-     rf"{_ECHO}{_USER}[\"']?\s*\|\s*(?:sudo\s+)?chpasswd|chpasswd\b[^\n|<]{{0,120}}<<<\s*{_USER}",
+     rf"{_ECHO}{_USER}\s*\|\s*(?:sudo\s+)?chpasswd|chpasswd\b[^\n|<]{{0,120}}<<<\s*{_USER}",
      "given"),
     ("password", ("credential", "basicauth", ".login(", "auth=(", "auth = (", ".auth("),
      r"(?i)(?:networkcredential|pscredential|basicauth|\.login|\.auth|auth ?= ?)(?:\]::new)?\(\s*"
@@ -150,7 +161,8 @@ TOLD: tuple["Place", ...] = (
     ("password", ("otpauth://",), r"otpauth://[^\s]{0,200}[?&]secret=([A-Z2-7a-z]{16,})", "real"),
     # the cells of a table that tells of passwords: letters, digits and signs in one word
     ("password", ("|",),
-     (r"(?mi)^[ \t]{0,20}+\|[^\n]*?(?:passw|passphrase|pwd)[^\n]*+(?:\n[ \t]{0,20}+\|[^\n]*+)*+",
+     (rf"(?mi)(?:^{_ROW}(?![^\n]*{_PASSWORD})[^\n]*+\n){{0,50}}+"
+      rf"^{_ROW}[^\n]*?{_PASSWORD}[^\n]*+(?:\n{_ROW}[^\n]*+)*+",
       r"\|[ \t`*]*+([^\s|`*]{6,64})(?=[ \t`*]*+\|)"), "signed"),
     ("password", ("env ", "arg "),
      r"(?mi)^[ \t]{0,40}+(?:env|arg)[ \t]{1,8}\w{0,40}(?:pass|password|pwd|secret|token|key)\s+"
@@ -325,6 +337,9 @@ def _values(
     for got in regex(pattern).finditer(text):
         start, end = got.span(got.lastindex or 0)
         value = text[start:end]
-        value = value if rule == "private-key" else value.rstrip(".,:)]}\\")
-        if passes(value):
-            yield rule, at + start, at + start + len(value)
+        # the end of a sentence, or a part of the secret
+        shorter = value if rule == "private-key" else value.rstrip(".,:)]}\\")
+        for found in dict.fromkeys((shorter, value.rstrip(":)]}\\"))):
+            if passes(found):
+                yield rule, at + start, at + start + len(found)
+                break

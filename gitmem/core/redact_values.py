@@ -246,7 +246,8 @@ def basic(value: str) -> bool:
 def short(value: str) -> bool:
     """`Authorization: Token abcdef12345`."""
     digits = sum(c.isdigit() for c in value)
-    return digits > 2 and value.isalnum() and any(c.isalpha() for c in value) and given(value)
+    plain = len(value) > 7 and value.isalnum() and any(c.isalpha() for c in value)
+    return plain and digits > 2 and given(value)
 
 
 def session(value: str) -> bool:
@@ -257,7 +258,8 @@ def session(value: str) -> bool:
 
 def mixed(value: str) -> bool:
     """Letters, digits and signs: what a person writes behind `login NAME /`."""
-    kinds = any(c in "!@#$%^&*+~" for c in value[1:]), any(c.isdigit() for c in value)
+    inside = value.rstrip(".:?!")[1:]  # an exclamation mark may be the sentence's
+    kinds = any(c in "!@#$%^&*+~" for c in inside), any(c.isdigit() for c in value)
     return all(kinds) and any(c.isalpha() for c in value) and password_like(value, False, False)
 
 

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 from ..core.errors import GitFailed, MemError
 from .object_reader import LARGEST, REQUESTS, TREE, Found, Objects, parse_tree
@@ -92,7 +92,7 @@ class Git:
         except subprocess.TimeoutExpired as e:
             process.kill()
             process.communicate()
-            raise GitFailed(f"git {args[0]} took too long") from e
+            raise GitFailed(f"git {args[0]} took too long", status=124) from e
         if process.returncode not in ok:
             raise _failed(args, process.returncode, err)
         return out
@@ -116,10 +116,12 @@ class Git:
     ) -> Iterator[bytes]:
         """What a call prints, cut at NULs (or `cut`), while it prints."""
         process = self.start(args, stderr=subprocess.PIPE, **_PIPES)
-        assert process.stdout
+        assert process.stdin and process.stdout and process.stderr
         err: list[bytes] = []
-        feeder = threading.Thread(target=_feed, args=(process, stdin, err), daemon=True)
-        feeder.start()
+        # Each in a thread of its own: else git, it and we could wait for each other.
+        feed(process.stdin, stdin)
+        reader = threading.Thread(target=_read, args=(process.stderr, err), daemon=True)
+        reader.start()
         try:
             open_end: list[bytes] = []  # of a name that goes on: joined once, however long it is
             while block := process.stdout.read(REQUESTS):
@@ -129,7 +131,7 @@ class Git:
                     yield b"".join(open_end)
                     yield from more[:-1]
                     open_end = [more[-1]]
-            feeder.join()
+            reader.join()
             process.wait()
         finally:
             process.kill()
@@ -237,13 +239,19 @@ class Git:
         self._readers.clear()
 
 
-def _feed(process: subprocess.Popen[bytes], stdin: bytes, err: list[bytes]) -> None:
-    """Writes what a process reads, then takes its errors: else both could wait for each other."""
-    assert process.stdin and process.stderr
-    with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(stdin)
-    with process.stderr:
-        err.append(process.stderr.read())
+def feed(pipe: IO[bytes], stdin: bytes) -> None:
+    """Writes to a process beside us: a pipe can be full while nobody reads the other end."""
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), pipe:
+            pipe.write(stdin)
+
+    threading.Thread(target=write, daemon=True).start()
+
+
+def _read(pipe: IO[bytes], into: list[bytes]) -> None:
+    with pipe:
+        into.append(pipe.read())
 
 
 def _failed(args: Sequence[str], status: int, err: bytes) -> GitFailed:
