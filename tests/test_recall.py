@@ -256,3 +256,12 @@ def test_a_bare_answer_asks_nothing(lab: Lab) -> None:
     for prompt in ("y", "yes", "go ahead"):
         assert lab.json(repo, "recall", prompt, rc=(0, 1))["probability"] == 0
     assert lab.json(repo, "recall", "axis of the plot")["probability"] > 0
+
+
+def test_a_question_of_small_numbers_shows_the_memory_that_has_one(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "The proxy listens on 443 alone")
+    lab.mem(repo, "remember", "Invoices are stored in cents")
+    answer = lab.json(repo, "recall", "80 or 443?", rc=(0, 1))
+    assert (answer["verdict"], answer["probability"]) == ("WEAK", 0)
+    assert "443" in answer["hits"][0]["title"]
