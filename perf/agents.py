@@ -68,17 +68,17 @@ EVENTS: dict[str, dict[str, Any]] = {
     "SessionEnd": {"reason": "other"},
 }
 # What each event loads, so that the probe can load it first.
-_ALWAYS = "agents.hook agents.events git.here"
+_ALWAYS = "agents.hook agents.events git.discover"
 _SEARCH = (
-    f"{_ALWAYS} agents.inject agents.ready engine.standing engine.filters engine.stored"
-    " signing.trust"
+    f"{_ALWAYS} agents.inject agents.hook_cache engine.anchor_state_store engine.filters"
+    " engine.memory_rows signing.trust"
 )
 MODULES = {
     "UserPromptSubmit": f"{_SEARCH} engine.search",
     "PreToolUse": _SEARCH,
-    "SessionStart": f"{_ALWAYS} agents.context agents.ready agents.automemory",
-    "SubagentStart": f"{_ALWAYS} agents.context agents.ready",
-    "PreCompact": f"{_ALWAYS} agents.context agents.ready",
+    "SessionStart": f"{_ALWAYS} agents.context agents.hook_cache agents.automemory",
+    "SubagentStart": f"{_ALWAYS} agents.context agents.hook_cache",
+    "PreCompact": f"{_ALWAYS} agents.context agents.hook_cache",
 }
 PARTS = ("interpreter", "imports", "reading", "query", "answer", "end")
 

@@ -175,13 +175,13 @@ def alone(size: int, root: pathlib.Path, exact: int) -> tuple[str, float]:
 
 
 def plot(points: list[tuple[int, float]]) -> str:
-    """An SVG of (memories, ms), both axes logarithmic: a decade is 110 pixels."""
+    """An SVG of (memories, ms), both axes logarithmic: a decade is 110 pixels wide, 73 high."""
 
     def x(size: float) -> float:
         return 60 + 110 * (math.log10(size) - 3)
 
     def y(ms: float) -> float:
-        return 260 - 110 * math.log10(ms)
+        return 260 - 73 * math.log10(ms)
 
     marks = [
         f'<text x="{x(size):.0f}" y="280" text-anchor="middle">{size:,}</text>'
@@ -189,7 +189,7 @@ def plot(points: list[tuple[int, float]]) -> str:
     ] + [
         f'<path d="M60 {y(ms):.0f}H400" stroke="#ccc"/><text x="54" y="{y(ms) + 4:.0f}"'
         f' text-anchor="end">{ms} ms</text>'
-        for ms in (1, 10, 100)
+        for ms in (1, 10, 100, 1000)
     ]
     line = " ".join(f"{x(size):.1f},{y(ms):.1f}" for size, ms in points)
     dots = [f'<circle cx="{x(size):.1f}" cy="{y(ms):.1f}" r="3"/>' for size, ms in points]
