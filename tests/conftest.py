@@ -158,7 +158,8 @@ class Lab:
         for i in range(commits):
             (path / f"f{i}.txt").write_text(f"line {i}\n")
             self.git(path, "add", "-A")
-            self.git(path, "commit", "-q", "-m", f"commit {i}")
+            # A newer git would start maintenance, whose lock comes and goes while this is copied.
+            self.git(path, "-c", "maintenance.auto=false", "commit", "-q", "-m", f"commit {i}")
         return path
 
     def lines(self, repo: pathlib.Path, ref: str = "mem/team") -> list[str]:
