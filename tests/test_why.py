@@ -23,7 +23,8 @@ def found(repo: pathlib.Path, path: str, at: str = "") -> dict[str, list[str]]:
     """{body: by what it was found}, in their order."""
     with opened(repo) as store:
         return {
-            m["body"]: [reason["by"] for reason in m["why"]] for m in why.why(store, path, at=at)[0]
+            m["body"]: [reason["by"] for reason in m["why"]]
+            for m in why.why(store, path, at=at, all_hits=True).items
         }
 
 

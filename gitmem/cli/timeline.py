@@ -1,5 +1,6 @@
 """Commands about memories and revisions: log, why, blame, diff, bisect, check."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..memory import listing
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from .common import refused
-from .options import PATH, Answer, At, Id, argument, command, number, text, texts
+from .options import PATH, Answer, At, Id, argument, command, flag, number, text, texts
 
 _SHOWN = 20  # memories on a terminal
 _Item = dict[str, Any]
@@ -60,23 +61,30 @@ def why_command(
     at: At,
     path: str = argument("PATH", "A file, a directory, or `FILE:LINE`, `FILE:FIRST-LAST`."),
     limit: int = number("-n --limit", "How many at most."),
+    all_hits: bool = flag(
+        "--all-hits", "Of a file also what is only about commits that wrote lines of it."
+    ),
 ) -> Answer:
-    """Show what is known about a path or its lines: by name (also former ones), by line, by the
-    commits that wrote them. Exit code 1: nothing.
+    """Show what is known about a path or its lines: by name (also former ones), by line; of lines
+    also by the commits that wrote them. Exit code 1: nothing.
     """
     most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
-    items, more = why.why(store, path, at=at, limit=most)
-    if not items:
-        return Answer([], [f"nothing is known about '{path}'" + (f" at {at}" if at else "")], 1)
-    return Answer(items, _explained(items, more))
+    found = why.why(store, path, at=at, limit=most, all_hits=all_hits)
+    return Answer(found.items, _explained(found, path, at), 0 if found.items else 1)
 
 
-def _explained(items: list[_Item], more: int) -> _Text:
-    for item in items:
+def _explained(found: why.Why, path: str, at: str) -> _Text:
+    for item in found.items:
         yield from _listed(item)
         yield from render.excerpt(item)
-    if more:
-        yield f"… {more} more; -n raises the limit, --json prints all"
+    if not found.items:
+        yield f"nothing is known about '{path}'" + (f" at {at}" if at else "")
+    if found.more:
+        yield f"… {found.more} more; -n raises the limit, --json prints all"
+    if found.folded:
+        count = many(found.folded, "memory")
+        shows = f"git mem why {shlex.quote(path)} --all-hits"
+        yield f"… and {count} about commits that wrote lines of it: {shows}"
 
 
 def _listed(item: _Item) -> _Text:

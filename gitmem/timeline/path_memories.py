@@ -132,6 +132,13 @@ class Matches:
                 for commit in sorted(writers[anchor], key=lambda c: wrote[c]):
                     self._add(row, COMMIT, commit=commit, lines=wrote[commit])
 
+    def fold(self) -> int:
+        """Takes out what was found by its commit alone; of how many memories."""
+        alone = [row for row, found in self.why.items() if {r["by"] for r in found} == {COMMIT}]
+        for row in alone:
+            del self.why[row]
+        return len(memory_rows.firsts(self.cache, alone))
+
     def names_path(self) -> bool:
         found = {reason["by"] for reasons in self.why.values() for reason in reasons}
         return not found.isdisjoint({LINE, FILE, FORMER, INSIDE})

@@ -4,7 +4,8 @@ wrote it.
 Four ways lead to a memory: its lines are these (a content anchor, found again wherever they stand
 now), it names the file (under any name that it had), its commit wrote these lines (`git blame`;
 also one that was moved, or squashed into such a commit), it names a directory above. The surest
-comes first, memories of unmerged branches last.
+comes first, memories of unmerged branches last. To be found by its commit alone is an answer about
+lines; asked about a whole file, such memories are only counted (`Why.folded`).
 
 Promise: git decides who wrote what and what was renamed. Each object says by what it was found
 (`why`). A bounded number of processes, however many memories there are.
@@ -13,7 +14,7 @@ Promise: git decides who wrote what and what was renamed. Each object says by wh
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..anchors import anchor_state, anchor_state_update, path_history, reinstate, snapshot_view
 from ..core import record
@@ -30,18 +31,29 @@ _BRANCHES = 64  # that are looked at for a path which is not at HEAD
 Items = list[dict[str, Any]]
 
 
-def why(store: Store, text: str, *, at: str = "", limit: int | None = None) -> tuple[Items, int]:
-    """(public objects, each with `why`, the surest first; how many more there are)."""
+class Why(NamedTuple):
+    """Public objects, each with `why`, the surest first."""
+
+    items: Items
+    more: int  # beyond the limit
+    folded: int  # only about commits that wrote lines of the file
+
+
+def why(
+    store: Store, text: str, *, at: str = "", limit: int | None = None, all_hits: bool = False
+) -> Why:
+    """What is known about PATH or FILE:LINES; `all_hits`: nothing is folded."""
     asked = target(store, text, at)
-    items, more, _, _ = _ask(store, asked, at, limit, strict=bool(asked.first))
-    return items, more
+    fold = not asked.first and not all_hits
+    return _ask(store, asked, at, limit, strict=bool(asked.first), fold=fold)[0]
 
 
 def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, str]:
     """(the lines with the ids of memories about them, those memories as `why` gives them, the name
     of the file). Raises MemError where there is no such file.
     """
-    items, _, lines, name = _ask(store, target(store, text, at), at, None, strict=True, needed=True)
+    found, lines, name = _ask(store, target(store, text, at), at, None, strict=True, needed=True)
+    items = found.items
     for item in items:
         for first, last in (span for reason in item["why"] for span in reason.get("lines", [])):
             for line in lines[max(0, first - lines[0].number) : last - lines[0].number + 1]:
@@ -51,15 +63,22 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, 
 
 
 def _ask(
-    store: Store, asked: Target, at: str, limit: int | None, *, strict: bool, needed: bool = False
-) -> tuple[Items, int, list[Line], str]:
-    """(objects, how many were left out, the lines asked about, the name of the file now).
+    store: Store,
+    asked: Target,
+    at: str,
+    limit: int | None,
+    *,
+    strict: bool,
+    needed: bool = False,
+    fold: bool = False,
+) -> tuple[Why, list[Line], str]:
+    """(what is known, the lines asked about, the name of the file now).
 
     `strict`: raises MemError where there are no such lines. `needed`: and where a partial clone
-    cannot tell who wrote them; else warns.
+    cannot tell who wrote them; else warns. `fold`: what is found by its commit alone is counted.
     """
 
-    def read(cache: Cache) -> tuple[Items, int, list[Line], str]:
+    def read(cache: Cache) -> tuple[Why, list[Line], str]:
         with snapshot_view.opened(store, cache, at) if at else nullcontext() as past:
             if past and past.reason:
                 store.warn(f"warning: {past.reason}")
@@ -78,12 +97,13 @@ def _ask(
                 stands = dict(past.states)
             else:
                 matches, stands = _at_head(store, cache, head, asked, lines, names)
+            folded = matches.fold() if fold else 0
             items, more = _objects(store, matches, stands, at, limit)
             if past:
                 past.tell(items)
             else:
                 anchor_state_update.update_later(store, cache, stands)
-            return items, more, lines, names.now or asked.path
+            return Why(items, more, folded), lines, names.now or asked.path
 
     return store.with_cache(read)[0]
 
