@@ -16,7 +16,6 @@ from hook_world import poll
 from gitmem import worker
 from gitmem.capture import commitlog, pipeline, worker_tasks
 from gitmem.hooks import worker_log
-from gitmem.memory import adr
 from gitmem.store import open_store
 
 
@@ -422,116 +421,6 @@ def test_import_git_log_takes_a_range_and_refuses_what_is_none(
     done = lab.run(repo, "git-mem", "import", "git-log", "nosuch..HEAD")
     assert done.returncode == 2 and "nosuch..HEAD" in done.stderr
     assert lab.run(repo, "git-mem", "import", "git-log", "--", "--output=x").returncode == 2
-
-
-NYGARD = (
-    "# 7. Use Parquet for exports\n\nDate: 2024-05-06\n\n## Status\n\n{status}\n\n##"
-    " Context\n\nReaders skip columns.\n\n## Decision\n\nWe will write Parquet.\n\n##"
-    " Consequences\n\nCSV is gone.\n"
-)
-MADR = (
-    '---\nstatus: "accepted"\ndate: 2024-03-01\n---\n# Use Plain JUnit5\n\n## Context and Problem'
-    " Statement\n\nHow to assert?\n\n## Considered Options\n\n* Hamcrest\n\n## Decision"
-    ' Outcome\n\nChosen option: "Plain JUnit5", because it is standard.\n\n### Consequences\n\n*'
-    " Good, because readable\n"
-)
-OLD_MADR = (
-    "# Use Markdown\n\n* Status: accepted\n* Date: 2018-01-02\n\n## Context\n\nWhich?\n\n##"
-    " Decision Outcome\n\nMarkdown.\n"
-)
-
-
-def test_both_forms_of_decision_records_are_read() -> None:
-    nygard, madr, old = (
-        adr.parse(NYGARD.format(status="Accepted")),
-        adr.parse(MADR),
-        adr.parse(OLD_MADR),
-    )
-    assert (
-        nygard
-        and (nygard.title, nygard.status, nygard.date)
-        == ("Use Parquet for exports", "accepted", "2024-05-06")
-        and nygard.body.startswith("## Decision\n\nWe will write Parquet.")
-    )
-    assert (
-        madr
-        and (madr.title, madr.status, madr.date) == ("Use Plain JUnit5", "accepted", "2024-03-01")
-        and "readable" in madr.body
-        and "Hamcrest" not in madr.body
-    )
-    assert old and (old.title, old.status, old.date) == ("Use Markdown", "accepted", "2018-01-02")
-    assert adr.parse("# Only a title\n\ntext\n") is None and adr.parse("") is None
-
-
-def test_import_adr_knows_files_by_what_they_say(lab: Lab, repo: pathlib.Path) -> None:
-    place = repo / "docs" / "adr"
-    place.mkdir(parents=True)
-    (place / "0007-parquet.md").write_text(NYGARD.format(status="Accepted"))
-    (place / "0008-junit.md").write_text(MADR)
-    (place / "0009-gone.md").write_text(NYGARD.format(status="Superseded by [8](0008-junit.md)"))
-    (place / "0010-no.md").write_text(NYGARD.format(status="Rejected").replace("Parquet", "Avro"))
-    (place / "README.md").write_text("# ADRs\n")
-    (place / "template.md").write_text(MADR)
-    lab.git(repo, "add", "docs")
-    lab.git(repo, "commit", "-q", "-m", "records")
-    assert lab.json(repo, "import", "adr", "--dry-run")["stored"] == 3 and listed(lab, repo) == []
-    first = lab.json(repo, "import", "adr")
-    assert (first["stored"], first["left_out"], first["refused"]) == (3, 1, 0)
-    items = {m["title"]: m for m in listed(lab, repo)}
-    parquet = items["Use Parquet for exports"]
-    assert (
-        parquet["type"] == "decision"
-        and parquet["scope"] == "team"
-        and parquet["created_at"].startswith("2024-05-06")
-    )
-    assert [(p["path"], p["state"]) for p in parquet["paths"]] == [
-        ("docs/adr/0007-parquet.md", "same")
-    ] and parquet["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
-    assert items["Use Avro for exports"]["type"] == "dead-end"
-    assert lab.json(repo, "import", "adr")["known"] == 3
-    (place / "0008-junit.md").write_text(MADR.replace("standard", "what everybody knows"))
-    again = lab.json(repo, "import", "adr")
-    assert (again["stored"], again["edited"], again["known"]) == (0, 1, 2) and len(
-        listed(lab, repo)
-    ) == 3
-    assert "what everybody knows" in next(
-        m["body"] for m in listed(lab, repo) if m["title"] == "Use Plain JUnit5"
-    )
-
-
-def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(
-    lab: Lab, repo: pathlib.Path
-) -> None:
-    place = repo / "doc" / "decisions"
-    place.mkdir(parents=True)
-    (place / "1.md").write_text(MADR)
-    (place / "2.md").write_text(OLD_MADR)
-    lab.mem(repo, "import", "adr", "--private")
-    ids = {m["title"]: m["id"] for m in listed(lab, repo)}
-    lab.mem(repo, "edit", ids["Use Plain JUnit5"], "-m", "we know better")
-    lab.mem(repo, "forget", ids["Use Markdown"])
-    for name, text in (("1.md", MADR), ("2.md", OLD_MADR)):
-        (place / name).write_text(text.replace("Context", "Background"))
-    assert lab.json(repo, "import", "adr")["known"] == 2
-    assert [(m["body"], m["scope"]) for m in listed(lab, repo)] == [("we know better", "private")]
-
-
-def test_import_adr_says_where_it_looked_and_follows_no_link(
-    lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    done = lab.run(repo, "git-mem", "import", "adr")
-    assert done.returncode == 1 and "docs/adr" in done.stderr
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "1.md").write_text(MADR)
-    assert lab.run(repo, "git-mem", "import", "adr", str(tmp_path / "out")).returncode == 1
-    (repo / "here").mkdir()
-    (repo / "here" / "1.md").symlink_to(tmp_path / "out" / "1.md")
-    (repo / "here" / "2.md").write_text(OLD_MADR)
-    (repo / "here" / "3.md").write_text(
-        MADR.replace("Plain JUnit5", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
-    )
-    found = lab.json(repo, "import", "adr", "here", rc=(1,))
-    assert (found["stored"], found["refused"]) == (1, 1)
 
 
 def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so(

@@ -127,7 +127,8 @@ def _changes(items: list[Any], place: str) -> Iterator[str]:
         if item.status == "refused":
             refused(f"'{where}': {item.reason}", getattr(item, "hint", ""))
         elif item.status in ("stored", "edited"):
-            yield f"{id}{item.status} {where}: {item.title}"
+            why = f" ({item.reason})" if item.reason else ""
+            yield f"{id}{item.status} {where}: {item.title}{why}"
         elif item.status == "left out":
             yield f"left out {where}: {item.reason}"
 

@@ -1,6 +1,7 @@
 """Decision records in the tree become memories: `git mem import adr`.
 
-Reads Michael Nygard's form and MADR in its versions. The memory has the file's own words, the
+A record is a title and parts: headings (Michael Nygard, adr-tools, MADR), run-in headings
+("**Decision.** …", "Status: accepted") or plain text. The memory has the file's own words, the
 decision first. Its source names the file and a digest of its text, so reading again adds nothing
 and a changed file is a new version. A memory that a person edited or forgot stays as it is. A
 superseded record is left out and named; a rejected one becomes a dead end.
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..core import record
@@ -31,36 +34,35 @@ PLACES = [f"{a}{b}" for a in ("docs/", "doc/", "", "documentation/") for b in _N
 MOST, LARGEST = 2_000, 256 * 1024  # files, bytes of one
 _BODY = 12_000  # characters of a memory
 STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
-_OVER = ("superseded", "supersedes", "deprecated", "obsolete", "replaced", "withdrawn")
+_OVER = frozenset("superseded superceded deprecated obsolete replaced withdrawn".split())
+_IN_FORCE = ("accepted", "approved", "decided", "done", "implemented", "active", "adopted")
 
-_NO_RECORD = re.compile(
-    r"^(?:readme|index|template|_.*|.*[-_]?template|madr|toc|\d*-?template.*)\.(?:md|markdown)$",
-    re.IGNORECASE,
-)
+# Files that explain records or show their form, where their names have no number.
+_NO_RECORD = re.compile(r"^_|^readme\b|(?:^|[-_ ])template(?:[-_. ]|$)", re.IGNORECASE)
+_NUMBERED = re.compile(r"^(?:adr|rfc|decision)?[-_ ]?0*[1-9]", re.IGNORECASE)
 # Each takes time by the length of a text, whatever stands there: two parts never match the same.
 _HEADING = re.compile(r"^(#{1,4})[ \t]+(.*)$")
+_RUN_IN = re.compile(r"^[ \t*_+-]*([A-Za-z][^*_:.\n]{0,40})([.:]?(?:\*\*|__)[.:]?|:)")
 _UNDERLINED = re.compile(r"(\A|\n\n)(\S[^\n]*)\n(=+|-{3,})[ \t]*(?=\n|\Z)")
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
-_NUMBER = re.compile(r"^(?:adr|rfc|decision)?[ \-_#]*\d+[ \t]*[.:)–—-]*[ \t]*", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"^(?:\[?(?:adr|rfc|decision)[ _#-]*\d+\]?[ \t]*[.:)–—-]*|0*\d+[ \t]*[.:)–—-]|0\d+)[ \t]+",
+    re.IGNORECASE,
+)
 _FRONT = re.compile(r"---\n(.*?)\n---[^\n]*\n?", re.DOTALL)
-_FIELD = re.compile(r"(?im)^[ \t*+-]*(status|date|decision-?date)\**[ \t]*:\**(.*)")
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
+_BY = re.compile(r"\bby\b\D{0,200}?0*(\d+)", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_PLACEHOLDER = re.compile(r"[{\[<][^(]*[}\]>]")
 
-
-# Headings, in lower case
+# Names of parts, in lower case: facts about the record, what was decided, and what plain text
+# ("Context: …") sets apart.
+_FACTS = ("status", "date", "decision date", "decision-date")
 _DECISION = (
     "decision outcome, decision, decisions, the decision, outcome, resolution, solution, the rule,"
     " rule, chosen option"
 ).split(", ")
-_CONTEXT = (
-    "context and problem statement, context, problem, problem statement, background, issue,"
-    " motivation"
-).split(", ")
-_AFTER = (
-    "consequences, positive consequences, negative consequences, implications, trade-offs,"
-    " tradeoffs, rationale, argument, why"
-).split(", ")
+_PARTS = {*_DECISION, *"context background problem consequences rationale alternatives".split()}
 
 
 class Decision(NamedTuple):
@@ -68,6 +70,7 @@ class Decision(NamedTuple):
     body: str
     status: str  # a word in lower case, "accepted" where the file names none
     date: str
+    successor: str  # the number of the record that took its place, "" for none
 
 
 class Item(NamedTuple):
@@ -81,54 +84,78 @@ class Item(NamedTuple):
 # Reading one file
 
 
-def parse(text: str) -> Decision | None:
-    """The decision in a file; None for a text that states none."""
-    text = text.replace("\r\n", "\n").lstrip("\ufeff")
-    front = _FRONT.match(text)
-    title, sections, lead = _sections(_COMMENT.sub("", text[front.end() :] if front else text))
-    by_name = {name.lower(): body for name, body in reversed(sections)}
-    named = _FIELD.findall(f"{lead}\n{front[1]}" if front else lead)
-    fields = {name.lower().replace("-", ""): value.strip(" \t\"'") for name, value in named}
-    parts = [
-        f"## {name}\n\n{body}"
-        for names in (_DECISION, _CONTEXT, _AFTER)
-        for name, body in sections
-        if name.lower() in names and body
-    ]
-    if not title or not parts or by_name.keys().isdisjoint(_DECISION):
-        return None
-    body = "\n\n".join(parts)
+def parse(text: str, name: str = "") -> Decision | str:
+    """The decision in a file of this name, or why there is none.
+
+    Text without a part that decides is one where a status, or a number in name or title, says so.
+    """
+    title, facts, parts = _parts(text.replace("\r\n", "\n").lstrip("\ufeff"))
+    plain = " ".join(_NUMBER.sub("", title).split())[:200] or title[:200]
+    if _PLACEHOLDER.fullmatch(plain):
+        return "it is a template"
+    decided = [part for name, part in parts if name in _DECISION]
+    is_record = decided or "status" in facts or plain != title or _NUMBERED.match(name)
+    body = "\n\n".join([*decided, *(part for name, part in parts if name not in _DECISION)])
+    if not (title and body and is_record):
+        return "it states no decision"
+    stated = facts.get("status", "").strip()
+    words = re.findall(r"[a-z]+", stated.lower()) or ["accepted"]
+    over = not {"partly", "partially"} & {*words}
+    status = next((word for word in words if over and word in _OVER), words[0])
+    if status not in _IN_FORCE:
+        body = f"Status: {stated.partition(chr(10))[0][:200]}\n\n{body}"
     if len(body) > _BODY:
         body = body[:_BODY].rsplit("\n", 1)[0] + "\n…"
-    status = re.findall(r"[a-z]+", (by_name.get("status") or fields.get("status", "")).lower())
-    dates = (fields.get("date"), fields.get("decisiondate"), by_name.get("date"))
-    date = _DATE.search(next(filter(None, dates), ""))
-    return Decision(
-        " ".join(_NUMBER.sub("", title).split())[:200] or title[:200],
-        body,
-        status[0] if status else "accepted",
-        date[1] if date else "",
-    )
+    date = _DATE.search(next((facts[fact] for fact in _FACTS[1:] if facts.get(fact)), ""))
+    by = _BY.search(stated) if status in _OVER else None
+    return Decision(plain, body, status, date[1] if date else "", by[1] if by else "")
 
 
-def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
-    """(title, [(heading, text under it with smaller headings)], text before the first heading)."""
+def _parts(text: str) -> tuple[str, dict[str, str], list[tuple[str, str]]]:
+    """(title, {fact: text}, [(name in lower case, "" before the first; text with its heading)]).
+
+    Headings as high as the first below the title begin parts; run-in ones do where none did.
+    """
+    front = _FRONT.match(text)
+    rows = [line.partition(":") for line in front[1].split("\n")] if front else []
+    facts = {key.strip().lower(): value.strip(" \t\"'") for key, _, value in rows}
+    title, highest = "", 0
+    parts: list[tuple[str, list[str], list[str]]] = [("", [], [])]  # name, its heading, lines
+    for at, (line, level, name) in enumerate(_lines(text[front.end() :] if front else text)):
+        run_in = None if level or highest else _RUN_IN.match(line)
+        word = run_in[1].strip().lower() if run_in else ""
+        if level and not title and (level == 1 or not (at or facts.get("title"))):
+            title = name
+        elif level and level <= (highest or level):
+            highest = highest or level
+            parts.append((_NUMBER.sub("", name).strip(" *:").lower(), [line], []))
+        elif run_in and word in _FACTS:
+            facts.setdefault(word, line[run_in.end() :])
+        elif run_in and (word in _PARTS or len(run_in[2]) == 3):
+            parts.append((word, [], [line]))
+        else:
+            parts[-1][2].append(line)
+    lead = parts[0][2]
+    title = title or facts.get("title", "") or (lead.pop(0) if lead else "")
+    facts.update((n, "\n".join(lines)) for n, _, lines in parts if n in _FACTS and n not in facts)
+    kept = [
+        (name, "\n".join([*heading, *lines]).strip())
+        for name, heading, lines in parts
+        if name not in _FACTS and "".join(lines).strip()
+    ]
+    return title.strip(), facts, kept
+
+
+def _lines(text: str) -> Iterator[tuple[str, int, str]]:
+    """(line, how high a heading it is, from 1 on, 0 for none; the words of that heading)."""
+    text = _COMMENT.sub("", text)
     text = _UNDERLINED.sub(lambda m: f"{m[1]}{'#' if m[3][0] == '=' else '##'} {m[2]}", text)
-    title, fence = "", ""
-    lead: list[str] = []
-    sections: list[tuple[str, list[str]]] = []
-    for line in text.split("\n"):
+    fence = ""
+    for line in text.strip().split("\n"):
         if found := _FENCE.match(line):
             fence = "" if fence and found[1].startswith(fence) else fence or found[1][:3]
         heading = None if fence else _HEADING.match(line)
-        level, name = (len(heading[1]), heading[2].rstrip("# \t")) if heading else (0, "")
-        if level == 1 and not title:
-            title = name
-        elif level in (1, 2) or (level == 3 and name.strip().lower() in _AFTER):
-            sections.append((name.strip(" *:"), []))
-        else:
-            (sections[-1][1] if sections else lead).append(line)
-    return title, [(name, "\n".join(body).strip()) for name, body in sections], "\n".join(lead)
+        yield (line, len(heading[1]), heading[2].strip("# \t")) if heading else (line, 0, "")
 
 
 # Finding the files
@@ -162,9 +189,8 @@ def _inside(top: str, directory: str) -> str:
     return os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
 
 
-def _files(top: str, place: str) -> list[str]:
-    """The Markdown files of a directory and of up to three levels below; no links."""
-    found: list[str] = []
+def _files(top: str, place: str) -> Iterator[tuple[str, str]]:
+    """(file, why it is left out) of a directory and of up to three levels below; no links."""
     root = os.path.join(top, place)
     for directory, names, files in os.walk(root):
         deep = directory.count(os.sep) - root.count(os.sep) >= 3
@@ -173,14 +199,38 @@ def _files(top: str, place: str) -> list[str]:
             n for n in names if not (deep or n.startswith((".", "_")) or n.lower() in skipped)
         )
         for name in sorted(files):
-            path = os.path.join(directory, name)
-            markdown = name.lower().endswith((".md", ".markdown")) and not _NO_RECORD.match(name)
-            if markdown and not os.path.islink(path):
-                found.append(os.path.relpath(path, top).replace(os.sep, "/"))
-    return found[:MOST]
+            path, low = os.path.join(directory, name), name.lower()
+            why = ""
+            if low.endswith((".adoc", ".rst", ".org", ".txt")):
+                why = "it is no Markdown"
+            elif not low.endswith((".md", ".markdown")) or os.path.islink(path):
+                continue
+            elif _NO_RECORD.search(low) and not _NUMBERED.match(low):
+                why = "by its name it is no record"
+            yield os.path.relpath(path, top).replace(os.sep, "/"), why
 
 
 # Taking them in
+
+
+class _Step(NamedTuple):
+    """One file: what becomes of it; what to write; the memory of its text before, if there is one;
+    the number of the record that took its place.
+    """
+
+    item: Item
+    fields: dict[str, Any] | None = None
+    former: memories.Found | None = None
+    successor: str = ""
+
+
+def waiting(store: Store, most: int = 500) -> int:
+    """How many of the project's decision records are no memory yet; reads `most` files at most."""
+    top = store.repo.top
+    known, _ = _known(store) if top else ({}, {})
+    files = (pair for place in (directories(top) if top else ()) for pair in _files(top, place))
+    new = [name for name, why in islice(files, most) if not why and name not in known]
+    return sum(isinstance(got := _read(top, n), Decision) and got.status not in _OVER for n in new)
 
 
 def take(
@@ -202,44 +252,72 @@ def take(
             hint="looked for docs/adr, doc/adr, docs/decisions and the like; name one:"
             " `git mem import adr DIR`",
         )
-    known, last = _known(store), _last_commits(store, places)
-    items: list[Item] = []
-    new: dict[int, dict[str, Any]] = {}  # by places in `items`
-    changed: dict[int, tuple[memories.Found, dict[str, Any]]] = {}
-    for name in (name for directory in places for name in _files(top, directory)):
-        got = _read(top, name)
+    steps = list(_steps(store, places, scope))
+    return [step.item for step in steps] if dry else _written(store, steps, allow_secret)
+
+
+def _steps(store: Store, places: list[str], scope: str) -> Iterator[_Step]:
+    (by_file, by_text), last = _known(store), _last_commits(store, places)
+    files = (pair for place in places for pair in _files(store.repo.top, place))
+    for name, left in islice(files, MOST):
+        got = Item(name, LEFT, reason=left) if left else _read(store.repo.top, name)
         if isinstance(got, Item):
-            items.append(got)
+            yield _Step(got)
             continue
-        fields = _fields_of(name, got)
-        versions = known.get(name, {})
-        id = versions.get(fields["source"], "")
-        if id:
-            items.append(Item(name, KNOWN, id, got.title, "as it was"))
-        elif versions:
-            id = list(versions.values())[-1]
+        digest = content_digest(got.title, got.body).hex()[:16]
+        fields: dict[str, Any] = {
+            "title": got.title,
+            "body": got.body,
+            "type": "dead-end" if got.status in ("rejected", "declined") else "decision",
+            "tags": ["adr"],
+            "source": f"{SOURCE}{name[:800]}@{digest}",
+            "paths": [name],
+            "provenance": "CITED",
+        }
+        if digest in by_text:
+            yield _Step(Item(name, KNOWN, by_text[digest], got.title, "as it was"))
+        elif name in by_file:
+            id = by_file[name]
             former = memories.find_many(store, [id])[id]
-            why = _settled(former)
-            if not why:
-                changed[len(items)] = (former, fields)
-            items.append(Item(name, KNOWN if why else EDITED, id, got.title, why))
+            if why := _settled(former):
+                yield _Step(Item(name, LEFT, id, got.title, why))
+            else:
+                yield _Step(Item(name, EDITED, id, got.title), fields, former, got.successor)
+        elif got.status in _OVER:
+            yield _Step(Item(name, LEFT, title=got.title, reason=f"it is {got.status}"))
         else:
             commit, when = last.get(name, ("", ""))
             at = f"{got.date}T00:00:00Z" if got.date else when
             draft = {**fields, "commit": commit, "created_at": at, "scope": scope}
-            new[len(items)] = {k: v for k, v in draft.items() if v}
-            items.append(Item(name, STORED, "", got.title))
-    if dry:
-        return items
-    refusals = memories.edit_many(store, changed.values(), allow_secret=allow_secret)
-    for place, refusal in zip(changed, refusals, strict=True):
-        if refusal:
-            items[place] = items[place]._replace(status=REFUSED, reason=refusal.message)
+            yield _Step(Item(name, STORED, title=got.title), {k: v for k, v in draft.items() if v})
+
+
+def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]:
+    items = [step.item for step in steps]
+    new = {at: step.fields for at, step in enumerate(steps) if step.fields and not step.former}
     results = remember.remember(store, new.values(), allow_secret=allow_secret)
     words = {remember.STORED: STORED, remember.DUPLICATE: KNOWN, remember.REFUSED: REFUSED}
-    for place, r in zip(new, results, strict=True):
-        items[place] = items[place]._replace(status=words[r.status], id=r.id, reason=r.reason)
+    for at, r in zip(new, results, strict=True):
+        items[at] = items[at]._replace(status=words[r.status], id=r.id, reason=r.reason)
+    by_number = {_number(item.path): item.id for item in items if item.id}
+    edits = {}
+    for at, (item, fields, former, successor) in enumerate(steps):
+        stay = by_number.get(successor, "") if successor else ""
+        if former and stay and stay != item.id:
+            memories.replace(store, memories.find(store, stay), former, {})
+            items[at] = item._replace(reason=f"memory {stay[:8]} took its place")
+        elif former and fields:
+            edits[at] = (former, fields)
+    refusals = memories.edit_many(store, edits.values(), allow_secret=allow_secret)
+    for at, refusal in zip(edits, refusals, strict=True):
+        if refusal:
+            items[at] = items[at]._replace(status=REFUSED, reason=refusal.message)
     return items
+
+
+def _number(path: str) -> str:
+    found = re.match(r"\D*0*(\d+)", path.rpartition("/")[2])
+    return found[1] if found else path
 
 
 def _read(top: str, name: str) -> Decision | Item:
@@ -250,34 +328,16 @@ def _read(top: str, name: str) -> Decision | Item:
         return Item(name, REFUSED, reason=e.message)
     if why := record.no_text(raw):
         return Item(name, REFUSED, reason=why)
-    got = parse(record.clean(raw.decode("utf-8")))
-    if got is None:
-        return Item(name, LEFT, reason="it states no decision")
-    if got.status in _OVER:
-        return Item(name, LEFT, title=got.title, reason=f"it is {got.status}")
-    return got
+    got = parse(record.clean(raw.decode("utf-8")), name.rpartition("/")[2])
+    return Item(name, LEFT, reason=got) if isinstance(got, str) else got
 
 
-def _fields_of(name: str, got: Decision) -> dict[str, Any]:
-    return {
-        "title": got.title,
-        "body": got.body,
-        "type": "dead-end" if got.status == "rejected" else "decision",
-        "tags": ["adr", *([got.status] if got.status in ("proposed", "draft") else [])],
-        "source": f"{SOURCE}{name[:800]}@{content_digest(got.title, got.body).hex()[:16]}",
-        "paths": [name],
-        "provenance": "CITED",
-    }
-
-
-def _known(store: Store) -> dict[str, dict[str, str]]:
-    """{file: {source: memory}} of all files that were ever imported, the oldest first."""
+def _known(store: Store) -> tuple[dict[str, str], dict[str, str]]:
+    """({file: memory}, {digest of a text: memory}) of all that was ever imported."""
     sql = "SELECT source, id FROM memory WHERE source GLOB ? ORDER BY at, row"
     rows, _ = store.with_cache(lambda cache: cache.db.execute(sql, (SOURCE + "*",)).fetchall())
-    found: dict[str, dict[str, str]] = {}
-    for source, id in rows:
-        found.setdefault(source[len(SOURCE) :].rpartition("@")[0], {})[source] = id
-    return found
+    names = [(source[len(SOURCE) :].rpartition("@"), id) for source, id in rows]
+    return {name: id for (name, _, _), id in names}, {digest: id for (_, _, digest), id in names}
 
 
 def _settled(former: memories.Found) -> str:
