@@ -11,7 +11,7 @@ import shutil
 import pytest
 from conftest import Lab
 
-from gitmem.cli import _COMMANDS
+from gitmem.cli.commands import ALIASES, COMMANDS
 
 pytestmark = pytest.mark.quick
 UTC = "Decision: all timestamps are stored as UTC"
@@ -59,7 +59,7 @@ CASES = {
     "config": ("", 0, "mem.capture"),
     "export": ("", 0, UTC),
     "import": ("../export.jsonl", 0, "1"),
-    "help": ("", 0, "Usage"),
+    "help": ("recall", 0, "Usage"),
 }
 
 
@@ -80,7 +80,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, st
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", [word for words in _COMMANDS.values() for word in words])
+@pytest.mark.parametrize("command", [*COMMANDS, *ALIASES])
 def test_the_command_starts_cold_and_answers(
     lab: Lab, template: tuple[pathlib.Path, str, str], command: str
 ) -> None:

@@ -22,35 +22,6 @@ from worked_examples import demo, example
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# The order of a reader, not of the alphabet; what is not named here follows.
-ORDER = (
-    "remember",
-    "recall",
-    "list",
-    "show",
-    "log",
-    "why",
-    "blame",
-    "diff",
-    "check",
-    "bisect",
-    "edit",
-    "supersede",
-    "forget",
-    "purge",
-    "share",
-    "sign",
-    "verify",
-    "init",
-    "uninstall",
-    "status",
-    "index",
-    "stats",
-    "doctor",
-    "config",
-    "export",
-    "import",
-)
 PLACEHOLDERS = {
     "message": "TEXT",
     "since": "TIME",
@@ -88,12 +59,15 @@ class Option:
 
 
 class Command:
-    """One command: its name, help and options, in the order of `--help`."""
+    """One command: its name, help and options, in the order of `--help`. Of a part of a command
+    (`model fetch`) the summary is the first sentence of its help.
+    """
 
-    def __init__(self, name: str, command: Any) -> None:
+    def __init__(self, name: str, command: Any, summary: str = "", daily: bool = False) -> None:
         self.name = name
-        self.hidden: bool = bool(command.hidden)
+        self.daily = daily
         self.help: str = " ".join((command.help or "").split())
+        self.summary = summary or self.help.split(". ")[0].removesuffix(".")
         options = [Option(p) for p in command.params if not getattr(p, "hidden", False)]
         self.arguments = [o for o in options if o.is_argument]
         self.options = [o for o in options if not o.is_argument and "--help" not in o.names]
@@ -109,26 +83,23 @@ class Command:
         )
 
 
-def commands() -> tuple[list[Command], list[Option], list[Command]]:
-    """(commands in reading order, options of `git mem` itself, hidden commands)."""
+def commands() -> tuple[dict[str, list[Command]], list[Option]]:
+    """(the commands in the groups of `cli/commands.py`, options of `git mem` itself)."""
     from typer.main import get_command
 
     from gitmem import cli
+    from gitmem.cli.commands import GROUPS
 
     root: Any = get_command(cli.load())
-    found = {}
-    for name, command in root.commands.items():
-        found[name] = Command(name, command)
-        for inner, part in getattr(
-            command, "commands", {}
-        ).items():  # of a group: `git mem model fetch`
-            found[f"{name} {inner}"] = Command(f"{name} {inner}", part)
-    order = [n for n in ORDER if n in found] + sorted(n for n in found if n not in ORDER)
-    return (
-        [found[n] for n in order if not found[n].hidden],
-        [Option(p) for p in root.params],
-        [found[n] for n in order if found[n].hidden],
-    )
+    groups: dict[str, list[Command]] = {}
+    for title, group in GROUPS.items():
+        groups[title] = []
+        for row in group:
+            command = root.commands[row.name]
+            parts = getattr(command, "commands", {})  # `git mem model fetch`
+            groups[title].append(Command(row.name, command, row.summary, row.daily))
+            groups[title] += [Command(f"{row.name} {n}", p) for n, p in sorted(parts.items())]
+    return groups, [Option(p) for p in root.params]
 
 
 def settings() -> list[tuple[str, str, str, bool, str]]:
@@ -178,7 +149,7 @@ def settings_table() -> list[str]:
 
 
 def commands_page() -> str:
-    listed, root, hidden = commands()
+    groups, root = commands()
     out = [
         "# Commands",
         "",
@@ -188,36 +159,24 @@ def commands_page() -> str:
         ),
         "",
         (
-            "`git mem COMMAND -h` prints the help of one command. `git mem --help` opens the manual"
-            " page, as for every git command."
+            "`git mem -h` lists the commands for every day, `git mem help -a` all. `git mem COMMAND"
+            " -h` (or `--help`, or `git mem help COMMAND`) prints the help of one command. `git mem"
+            " --help` opens the manual page, as for every git command."
         ),
         "Every `ID` may be shortened to a unique prefix of at least four digits.",
-        "",
     ]
-    out += [
-        f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(_first(c.help))}" for c in listed
-    ]
+    for title, listed in groups.items():
+        out += ["", f"**{title[:1].upper() + title[1:]}**", ""]
+        out += [
+            f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(c.summary)}" for c in listed
+        ]
     out += ["", "## Settings", "", *settings_table()]
     out += ["", "## Options of `git mem`", "", *_rows(root)]
-    for c in listed:
-        also = [h.name for h in hidden if h.help == f"The same as {c.name}."]
-        out += [
-            "",
-            f"## {c.name}",
-            "",
-            "```",
-            c.synopsis,
-            "```",
-            "",
-            markdown(c.help) + "".join(f" Also called `{name}`." for name in also),
-        ]
+    for c in [c for listed in groups.values() for c in listed]:
+        out += ["", f"## {c.name}", "", "```", c.synopsis, "```", "", markdown(c.help)]
         if c.arguments or c.options:
             out += ["", *_rows([*c.arguments, *c.options])]
     return "\n".join(out) + "\n"
-
-
-def _first(text: str) -> str:
-    return text.split(". ")[0].removesuffix(".")
 
 
 def _rows(options: list[Option]) -> list[str]:
@@ -357,7 +316,8 @@ def files() -> list[tuple[str, str]]:
 def man_page() -> str:
     from gitmem import __version__
 
-    listed, root, hidden = commands()
+    groups, root = commands()
+    daily = [c for listed in groups.values() for c in listed if c.daily]
     out = [
         '.\\" Generated by tools/generate_docs.py.',
         f'.TH GIT\\-MEM 1 "" "git\\-mem {__version__}" "Git Manual"',
@@ -366,7 +326,8 @@ def man_page() -> str:
         ".SH SYNOPSIS",
         ".nf",
     ]
-    out += [roff(c.synopsis).replace("-", "\\-") for c in listed]
+    out += [roff(c.synopsis).replace("-", "\\-") for c in daily]
+    out += ["git mem \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]"]
     out += [".fi", ".SH DESCRIPTION"]
     for i, paragraph in enumerate(DESCRIPTION):
         out += [".PP"] * bool(i) + [roff(paragraph)]
@@ -376,14 +337,14 @@ def man_page() -> str:
         ".SH COMMANDS",
         "Every \\fIID\\fR may be shortened to a unique prefix of at least four digits.",
     ]
-    for c in listed:
-        also = [h.name for h in hidden if h.help == f"The same as {c.name}."]
-        text = c.help + "".join(f" Also called `{name}`." for name in also)
-        out += [
-            f'.SS "{c.synopsis}"'.replace("-", "\\-"),
-            roff(text),
-            *_options([*c.arguments, *c.options]),
-        ]
+    for title, listed in groups.items():
+        out += [f'.SS "{title[:1].upper() + title[1:]}"']
+        out += _items([(_bold(c.name), c.summary + ".") for c in listed])
+    for title, listed in groups.items():
+        out += [f'.SH "{title.upper()}"']
+        for c in listed:
+            out += [f'.SS "{c.synopsis}"'.replace("-", "\\-"), roff(c.help)]
+            out += _options([*c.arguments, *c.options])
     out += [
         ".SH SETTINGS",
         (

@@ -1,24 +1,23 @@
 """The command line: one thin function a command; the work is in the use cases.
 
 Owns typer. Promise: `--help` loads neither numpy nor pygit2, every command
-that prints data has `--json`, wrong words exit 2 with one line.
+that prints data has `--json`, wrong words exit 2 with one line and where to look.
 """
 
 import os
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 import typer
 
+from .commands import COMMANDS, module_of
 from .common import check_arguments, refused
 
 app = typer.Typer(
     name="git-mem",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Memory for coding agents and the people beside them, kept in the repository's own git"
-    " notes.",
-    epilog="Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
-    " --help` or docs/.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -40,35 +39,11 @@ def _root(
     pass
 
 
-# Where each command lives: a call loads only its own module, and typer builds only its options.
-_COMMANDS = {
-    "setup": ("init", "install", "uninstall"),
-    "read": ("recall", "search", "list", "show"),
-    "timeline": ("log", "why", "blame", "diff", "bisect", "check"),
-    "agents": ("context", "hook", "receipts"),
-    "sync": ("sync", "push", "pull"),
-    "write": ("remember", "edit", "supersede", "forget", "share", "sign"),
-    "verify": ("verify",),
-    "reanchor": ("reanchor",),
-    "capture": ("capture",),
-    "purge": ("purge",),
-    "graph": ("graph",),
-    "review": ("review", "consolidate"),
-    "calibrate": ("calibrate",),
-    "bench": ("bench",),
-    "model": ("model",),
-    "admin": ("status", "index", "stats", "doctor", "config", "help"),
-    "transfer": ("export", "import"),
-}
-
-
 def load(word: str = "") -> typer.Typer:
     """The app with the commands of the module that has `word`, or with all commands."""
-    from importlib import import_module
-
-    modules = [module for module, words in _COMMANDS.items() if word in words] or list(_COMMANDS)
-    for module in modules:
-        import_module(f".{module}", __name__)
+    module = module_of(word)
+    for name in [module] if module else {command.module: 0 for command in COMMANDS.values()}:
+        import_module(f".{name}", __name__)
     return app
 
 
@@ -86,6 +61,8 @@ def run(argv: list[str]) -> int:
         "--show-completion",
     }.intersection(argv)
     check_arguments(argv)
+    if not completing and argv in ([], ["-h"], ["--help"]):
+        return run(["help"]) or 2 * (not argv)
     try:
         status = load(argv[0] if argv else "")(
             argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False
@@ -94,12 +71,26 @@ def run(argv: list[str]) -> int:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]
             return 2
-        message = e.format_message().rstrip(".")  # type: ignore[attr-defined]
-        hint = "`git mem --help` lists the commands, `git mem COMMAND --help` their options"
-        refused(message[:1].lower() + message[1:], hint)
+        refused(*_wrong_usage(e, argv[0]))
         return 2
     except typer.Exit as e:
         return e.exit_code
     except typer.Abort:
         return 130
     return status if isinstance(status, int) else 0
+
+
+def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
+    """(what is wrong with the words of a call, where to look)."""
+    context = getattr(e, "ctx", None)
+    message = e.format_message().rstrip(".")
+    if type(e).__name__ == "NoSuchOption" and context:
+        known = [name for param in context.command.params for name in param.opts]
+        nearest = get_close_matches(e.option_name, known, 1)
+        message = f"no such option: {e.option_name}"
+        message += f"; did you mean {nearest[0]}?" if nearest else ""
+    hint = "`git mem help -a` lists the commands"
+    if module_of(command):
+        path = context.command_path if context else f"git mem {command}"
+        hint = f"`{path} -h` shows its options"
+    return message[:1].lower() + message[1:], hint

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from .. import doctor, render, setup
@@ -21,7 +22,6 @@ from ..hooks import githooks
 from ..memory import listing, proposals
 from ..models import chosen, llamavec, registry
 from ..store import Store
-from . import app, load
 from .common import chosen_vectors, values
 from .options import Answer, argument, command, flag
 
@@ -230,8 +230,11 @@ def config_command(
     wanted = name.removeprefix("mem.").lower()
     short = next((n for n in settings.SETTINGS if n.lower() == wanted), "")
     if not short:
-        known = ", ".join("mem." + n for n in settings.SETTINGS)
-        raise UsageError(f"no setting '{name}'", hint=f"there are {known}")
+        names = {n.lower(): f"mem.{n}" for n in settings.SETTINGS}
+        nearest = [f"; did you mean {names[n]}?" for n in get_close_matches(wanted, names, 1)]
+        raise UsageError(
+            f"no setting '{name}'" + "".join(nearest), hint=f"there are {', '.join(names.values())}"
+        )
     key = "mem." + short
     if value is None:
         return Answer({"name": key, "value": store.settings[short]}, [store.settings[short]])
@@ -241,9 +244,3 @@ def config_command(
         value = settings.check(short, settings.SETTINGS[short][0], value)
         store.repo.git.run("config", "--local", key, value)
     return 0
-
-
-@app.command("help", hidden=True)
-def help_command() -> int:
-    """The same as --help."""
-    return load()(["--help"], prog_name="git mem", standalone_mode=False) or 0

@@ -51,7 +51,7 @@ def recall_command(
     return 1 if answer["verdict"] == "MISS" else 0
 
 
-app.command("search", hidden=True, help="The same as recall.")(recall_command)
+app.command("search", hidden=True)(recall_command)
 
 
 def _questions(name: str) -> list[tuple[str, str]]:

@@ -1,0 +1,76 @@
+"""What people see of the commands as a whole: the overview, the help of one, and what a call with
+wrong words is told."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Lab
+
+from gitmem.cli import commands, load
+
+
+def told(lab: Lab, *argv: str) -> tuple[int, str, str]:
+    done = lab.run(lab.root, "git-mem", *argv)
+    return done.returncode, done.stdout, done.stderr
+
+
+def listed(text: str) -> list[str]:
+    return [row.split()[0] for row in text.splitlines() if row.startswith("   ")]
+
+
+def test_h_shows_at_most_fifteen_commands_in_groups_and_names_the_rest(lab: Lab) -> None:
+    status, text, _ = told(lab, "-h")
+    assert status == 0 and "\nstart\n   init " in text and "\nfind\n   recall " in text
+    assert listed(text) == [c.name for c in commands.COMMANDS.values() if c.daily]
+    assert 10 <= len(listed(text)) <= 15
+    assert "git mem help -a" in text and max(map(len, text.splitlines())) < 80
+    assert told(lab, "--help") == told(lab, "help") == (0, text, "")
+    assert told(lab) == (2, text, "")
+
+
+def test_help_a_shows_all_commands_low_level_ones_last_and_no_alias(lab: Lab) -> None:
+    _, text, _ = told(lab, "help", "-a")
+    assert listed(text) == list(commands.COMMANDS)
+    low = text[text.index(commands.LOW_LEVEL) :]
+    assert listed(low) == ["hook", "index", "reanchor", "calibrate"]
+    assert max(map(len, text.splitlines())) < 80
+
+
+@pytest.mark.quick
+def test_the_table_names_the_commands_that_there_are() -> None:
+    from typer.main import get_command
+
+    there = get_command(load()).commands  # type: ignore[attr-defined]
+    assert set(there) == {*commands.COMMANDS, *commands.ALIASES}
+    assert {name for name, command in there.items() if command.hidden} == set(commands.ALIASES)
+
+
+@pytest.mark.parametrize("words", [["recall"], ["model", "fetch"]])
+def test_the_help_of_a_command_has_three_names(lab: Lab, words: list[str]) -> None:
+    status, text, _ = told(lab, *words, "-h")
+    assert status == 0 and f"git mem {' '.join(words)} [OPTIONS]" in text
+    assert told(lab, *words, "--help") == told(lab, "help", *words) == (0, text, "")
+    assert lab.run(lab.root, "git", "mem", *words, "--help").stdout == text
+
+
+@pytest.mark.parametrize(
+    "words, message, hint",
+    [
+        ("list --tpye x", "no such option: --tpye; did you mean --type?", "git mem list -h"),
+        ("recall --tpye=x", "no such option: --tpye; did you mean --type?", "git mem recall -h"),
+        ("recall --xyzzy", "no such option: --xyzzy", "git mem recall -h"),
+        ("model fetch --jsn", "no such option: --jsn; did you mean --json?", "model fetch -h"),
+        ("recall --type", "option '--type' requires an argument", "git mem recall -h"),
+        ("recall -n x", "'x' is not a valid int", "git mem recall -h"),
+        ("show", "missing argument 'ID...'", "git mem show -h"),
+        ("config captrue", "no setting 'captrue'; did you mean mem.capture?", "mem.capture"),
+    ],
+)
+def test_wrong_words_are_named_with_their_nearest_neighbour(
+    lab: Lab, words: str, message: str, hint: str
+) -> None:
+    done = lab.run(lab.repo(), "git-mem", *words.split())
+    error, _, more = done.stderr.partition("\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert error.startswith("error: ") and message in error and not error[7].isupper()
+    assert hint in more and more.count("\n") == 1
