@@ -10,10 +10,12 @@ proposes to supersede it. Nothing is signed: a worker can ask nobody for a passp
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..core import redact
+from ..core import record, redact
+from ..core.errors import Refused
 from ..memory import remember
 from ..memory.remember import Result
 from ..models.promptform import Opinion
@@ -105,8 +107,9 @@ def _store(store: Store, sure: list[_Selected], scope: str) -> list[Result]:
         # A person's words can be cited; a model's words about its own work nobody has checked.
         provenance = "CITED" if s.candidate.role in (USER, COMMIT) else "ASSUMED"
         draft = {**_draft(store, s), "scope": scope, "provenance": provenance}
-        if s.candidate.at:
-            draft["created_at"] = s.candidate.at
+        with suppress(Refused):  # a commit may have any time
+            if s.candidate.at:
+                draft["created_at"] = record.timestamp(s.candidate.at)
         drafts.append(draft)
     return remember.remember(store, drafts, sign=False)
 

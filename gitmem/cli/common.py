@@ -211,6 +211,21 @@ def from_editor(initial: str) -> str:
         return read_file(name).partition(scissors)[0].strip("\n")
 
 
+# The words that git reads in a date; it passes over others, and takes a day that no calendar has
+# for some other moment.
+_UNITS = "second minute hour day week month year"
+_DAYS = (
+    "january february march april may june july august september october november december"
+    " monday tuesday wednesday thursday friday saturday sunday"
+).split()
+_OTHERS = (
+    "ago last now today yesterday never noon midnight tea am pm at on of and the"
+    " zero one two three four five six seven eight nine ten t z utc gmt"
+)
+_WORDS = {*_UNITS.split(), *(f"{unit}s" for unit in _UNITS.split()), *_OTHERS.split()}
+_WORDS.update(_DAYS, [day[:3] for day in _DAYS])
+
+
 def when(store: Store, text: str, option: str) -> str:
     """A time as `git log --since` takes it, in stored form; "" for ""."""
     if not text:
@@ -224,10 +239,29 @@ def when(store: Store, text: str, option: str) -> str:
         # git takes words that it cannot read for the present moment.
         now = seconds.isdigit() and int(seconds) >= time.time() - 2
         said_so = re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
-        if not seconds.isdigit() or (now and not said_so):
+        if not seconds.isdigit() or (now and not said_so) or not _sensible(text.lower()):
             raise unreadable from None
         moment = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
     try:  # as records have it; a moment without a zone is one of this machine's
         return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError) as e:  # outside the years 1 to 9999
         raise unreadable from e
+
+
+def _sensible(text: str) -> bool:
+    """Whether git reads all of a date, and what it names by numbers is in the calendar."""
+    if not _WORDS.issuperset(re.findall(r"[a-z]+", text)):
+        return False
+    for a, b, c in re.findall(r"(\d+)[-/.](\d+)[-/.](\d+)", text):
+        orders = [(a, b, c)] if len(a) == 4 else [(c, a, b), (c, b, a)]
+        if not any(_in_calendar(*map(int, order)) for order in orders):
+            return False
+    times = re.findall(r"(\d+):(\d+)(?::(\d+))?", text)
+    return all(int(h) < 24 and int(m) < 60 and int(s or 0) <= 60 for h, m, s in times)
+
+
+def _in_calendar(year: int, month: int, day: int) -> bool:
+    try:
+        return bool(datetime.date(year, month, day))
+    except (ValueError, OverflowError):
+        return False

@@ -166,14 +166,18 @@ class Filters(NamedTuple):
         """What a memory must fulfil; `at` says at which revision."""
         if self.scope not in ("", "team", "private"):
             raise UsageError(f"--scope is team or private, not '{self.scope}'")
+        since, until = when(store, self.since, "--since"), when(store, self.until, "--until")
+        if since and until and since > until:
+            message = f"--since {self.since} is later than --until {self.until}"
+            raise UsageError(message, hint="no memory is between them; did you mean them swapped?")
         paths = map(store.repo.path_in_tree, self.path)
         return Filter(
             types=self.type,
             tags=self.tag,
             paths=[path.rstrip("/") for path in paths if path != "."],
             phase=self.phase,
-            since=when(store, self.since, "--since"),
-            until=when(store, self.until, "--until"),
+            since=since,
+            until=until,
             author=self.author,
             scope=self.scope,
             superseded=superseded,

@@ -275,17 +275,23 @@ def now() -> str:
 
 
 def timestamp(text: str) -> str:
-    """An ISO 8601 time in its stored form (UTC, seconds). Raises Refused."""
+    """An ISO 8601 time in its stored form (UTC, seconds). Raises Refused for what is none, and for
+    one before 1970 or later than `latest` ever is.
+    """
     import datetime
 
+    hint = "write it like 2026-08-22T10:00:00Z"
     try:
         when = datetime.datetime.fromisoformat(text.strip())
         if when.tzinfo is None:
             when = when.replace(tzinfo=datetime.UTC)
-        return when.astimezone(datetime.UTC).strftime(STORED)
+        at = when.astimezone(datetime.UTC).strftime(STORED)
     except (ValueError, OverflowError) as e:
-        hint = "write it like 2026-08-22T10:00:00Z"
         raise Refused(f"cannot read the time '{text[:40]}'", hint=hint) from e
+    if not stored(0) <= at <= stored(time.time() + AHEAD):
+        wrong = "before 1970" if at < stored(0) else "in the future"
+        raise Refused(f"the time '{text[:40]}' is {wrong}", hint=hint)
+    return at
 
 
 def stored(seconds: float) -> str:
