@@ -15,6 +15,7 @@ from hook_world import poll
 
 from gitmem import worker
 from gitmem.capture import commitlog, pipeline, worker_tasks
+from gitmem.git import commit_reader
 from gitmem.hooks import worker_log
 from gitmem.store import open_store
 
@@ -40,7 +41,7 @@ def texts(message: str) -> list[tuple[str, str]]:
         (c.type, c.text)
         for c in commitlog.candidates(
             [
-                commitlog.Commit(
+                commit_reader.Commit(
                     "c" * 40, "2026-01-02T03:04:05Z", "Ada <ada@example.org>", message, []
                 )
             ]
@@ -117,7 +118,7 @@ def test_a_revert_that_only_refers_is_nothing(message: str) -> None:
 def test_a_revert_that_says_why_is_suggested(lab: Lab, repo: pathlib.Path) -> None:
     (found,) = commitlog.candidates(
         [
-            commitlog.Commit(
+            commit_reader.Commit(
                 "c" * 40,
                 "",
                 "A <a@b>",
@@ -217,7 +218,7 @@ def test_routine_is_nothing(subject: str) -> None:
 def test_what_only_looks_like_a_trailer_marks_nothing(message: str) -> None:
     assert not [
         c
-        for c in commitlog.candidates([commitlog.Commit("c" * 40, "", "A <a@b>", message, [])])
+        for c in commitlog.candidates([commit_reader.Commit("c" * 40, "", "A <a@b>", message, [])])
         if c.explicit
     ]
 
@@ -282,7 +283,7 @@ def test_a_machine_says_nothing() -> None:
     assert (
         commitlog.candidates(
             [
-                commitlog.Commit(
+                commit_reader.Commit(
                     "c" * 40, "", "dependabot[bot] <support@github.com>", "x\n\nDecision: use y", []
                 )
             ]
@@ -300,7 +301,7 @@ def test_a_message_cannot_forge_another_commit(lab: Lab, repo: pathlib.Path) -> 
         "tab\tname.txt",
     )
     store = open_store(os.environ, str(repo))
-    found = commitlog.read(store.repo.git, ["HEAD"], [], 10)
+    found = commit_reader.read(store.repo.git, ["HEAD"], [], 10)
     store.close()
     assert (
         [c.id for c in found][-1] == id

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from gitmem.capture import classify, commitlog, linear, pipeline, signals, strip  # noqa: E402
 from gitmem.capture.candidates import Candidate  # noqa: E402
 from gitmem.capture.sources import COMMIT  # noqa: E402
+from gitmem.git import commit_reader  # noqa: E402
 from gitmem.git.gitcmd import Git  # noqa: E402
 
 AUTO, SUGGEST = 0.95, 0.5
@@ -80,7 +81,7 @@ def authors(items: list[dict[str, Any]]) -> None:
             c
             for r in mine
             for c in commitlog.candidates(
-                [commitlog.Commit("c" * 40, "", "A <a@example.org>", message(r), [])]
+                [commit_reader.Commit("c" * 40, "", "A <a@example.org>", message(r), [])]
             )
         ]
         got = judged(found)
@@ -195,7 +196,7 @@ def history(paths: list[str], each: int, sample: str) -> None:
     """
     out, picked = [], []
     for path in paths:
-        found = commitlog.read(Git(path), ["HEAD"], [], 5_000)
+        found = commit_reader.read(Git(path), ["HEAD"], [], 5_000)
         rnd = random.Random(1)
         commits = rnd.sample(found, min(each, len(found)))
         candidates = commitlog.candidates(commits)

@@ -15,9 +15,10 @@ from feedback_sessions import SESSIONS, Learnt, told
 from feedback_worlds import SEEN, Hits
 
 from gitmem.capture import commitlog, sources
-from gitmem.core import text
+from gitmem.core import commit_message, text
 from gitmem.engine import embed
 from gitmem.feedback import usage
+from gitmem.git import commit_reader
 from gitmem.git.gitcmd import Git
 
 AUTHORS, DAY, OLDEST, FEWEST = (
@@ -64,7 +65,7 @@ class History:
 
     def __init__(self, clone: str) -> None:
         git = Git(clone)
-        self.commits = commitlog.read(git, ["HEAD"], [], 1_000_000)
+        self.commits = commit_reader.read(git, ["HEAD"], [], 1_000_000)
         renames: dict[str, list[tuple[str, str]]] = {}
         raw = git.run(
             "log",
@@ -101,7 +102,7 @@ class History:
         """(author, commits of 2 * SESSIONS sessions)."""
         days: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, commit in enumerate(self.commits):
-            if 0 < len(commit.paths) <= sources.MOST_PATHS and not commitlog._BOT.search(
+            if 0 < len(commit.paths) <= sources.MOST_PATHS and not commit_message.BOT.search(
                 commit.author
             ):
                 days[commit.author.partition(" <")[0]][commit.at[:10]].append(at)

@@ -15,11 +15,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from ..core.errors import GitFailed
+from ..core import commit_message
 from ..git import memfile
-from ..git.gitcmd import NO_FETCH, Git
+from ..git.commit_reader import Commit
 from ..notes.notetree import is_hex
 from . import markers, strip
 from .candidates import Candidate
@@ -36,9 +35,6 @@ _MOST = 200_000  # ... of one that is read at all
 # Words of trailers that only commits have, beside `markers.TRAILERS`.
 _ONLY_HERE = {"rejected": "dead-end", "remember": "learning"}
 _TRAILER = re.compile(rf"^({'|'.join(_ONLY_HERE)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
-_ANY_TRAILER = re.compile(
-    r"^[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: \S|^\(cherry picked from commit [0-9a-f]{7,64}\)$"
-)
 # What programs write under a message that they had a part in.
 # Within a line: what goes on to the next one would be tried at each, 54 s for 40 KB of fences.
 _GENERATOR = re.compile(
@@ -48,7 +44,6 @@ _GENERATOR = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _WRAPPED = 50  # characters after which a line may have been broken
-_SQUASHED = ("fixup! ", "squash! ", "amend! ")
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
 _REVERT_LINE = re.compile(
     r"This reverts commit [0-9a-f]{7,64}(?:, reversing\s+changes made to [0-9a-f]{7,64})?\.?"
@@ -59,20 +54,6 @@ _REVERTING = re.compile(
 _REFERENCE = re.compile(r"https?://\S+|\(?#\d+\)?|\b[0-9a-f]{7,64}\b")
 _REASON = 10  # words, without links and numbers, from which a revert says why
 _FIXES = re.compile(r"^Fixes: ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
-_BOT = re.compile(
-    r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|semantic-release",
-    re.IGNORECASE,
-)
-_ROUTINE = re.compile(
-    r"^(?:[a-z]+(?:\([^)]*\))?!?:"
-    r" )?(?:(?:bump|release|version|prepare|publish)\b(?:.*\bv?\d+(?:\.\d+)+\S*|.*\bfrom v?\d+"
-    r" to\b.*|\W*$| version\W*$)|v?\d+\.\d+\S*\W*$|update (?:the"
-    r" )?(?:changelog|dependenc(?:y|ies)|deps|lock ?files?)\W*$|"
-    r"merge (?:branch|pull request|remote-tracking|tag|commit)\b|merge\W*$|wip\b|initial"
-    r" commit\W*$|(?:fix )?typos?\b|lint(?:ing|er)?\W*$|(?:re)?format(?:ting|ted)?(?: (?:the"
-    r" )?code)?\W*$)|^(?:chore|build)\(deps[^)]*\)",
-    re.IGNORECASE,
-)
 _CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
 _UPKEEP = ["docs", "doc", "chore", "style", "test", "tests", "ci", "build", "deps"]
 # What its author calls a commit -> the type, as sure as the author.
@@ -90,16 +71,6 @@ _ROUND = re.compile(
 )
 _LISTED = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 _MOST_LISTED = 0.2  # share of a body's lines: more are a list of what was done
-
-
-class Commit(NamedTuple):
-    """One commit as git tells it; `paths`: the files it changed."""
-
-    id: str
-    at: str
-    author: str
-    message: str
-    paths: list[str]
 
 
 # --- what was looked at -----------------------------------------------------
@@ -139,40 +110,6 @@ def _write(path: str, ids: list[str]) -> None:
     memfile.write(path, ("\n".join(ids) + "\n").encode("ascii"))
 
 
-# --- git --------------------------------------------------------------------
-
-
-def read(
-    git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True
-) -> list[Commit]:
-    """The newest `most` commits of these revisions that are not in the history of `known`, oldest
-    first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision.
-
-    Without the paths where a partial clone would fetch directories for them.
-    """
-    # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
-    mark = os.urandom(8).hex()
-    words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
-    words += ["--no-notes", "-z", *([] if walk else ["--no-walk"]), f"--max-count={most}"]
-    words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
-    which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
-    try:
-        raw = git.run(*words, "--name-only", "--no-renames", *which, env=NO_FETCH)
-    except GitFailed:
-        if not git.partial:
-            raise
-        raw = git.run(*words, *which, env=NO_FETCH)
-    parts = raw.decode("utf-8", "replace").split(mark)
-    found = []
-    for about, files in zip(parts[1::2], parts[2::2], strict=False):
-        facts = about.split("\0")
-        if len(facts) == 4:
-            id, at, author, message = facts
-            paths = [name.strip("\n") for name in files.split("\0")]
-            found.append(Commit(id, at, author, message, [path for path in paths if path]))
-    return found[::-1]
-
-
 # --- what a commit says -----------------------------------------------------
 
 
@@ -184,7 +121,7 @@ def candidates(commits: Iterable[Commit]) -> list[Candidate]:
 def _of(commit: Commit) -> Iterator[Candidate]:
     message = commit.message.replace("\r\n", "\n").strip()
     subject = message.partition("\n")[0]
-    if _BOT.search(commit.author) or len(message) > _MOST:
+    if commit_message.BOT.search(commit.author) or len(message) > _MOST:
         return
     cleaned = _GENERATOR.sub("", strip.cleaned(message)).strip()
     if not cleaned:
@@ -202,7 +139,7 @@ def _of(commit: Commit) -> Iterator[Candidate]:
     for number, (kind, text) in enumerate(marked):
         source = f"{about.source}#{number}"
         yield about._replace(text=text, source=source, type=kind, explicit=True)
-    if subject.startswith(_SQUASHED) or len(rest) > _LONGEST:
+    if subject.startswith(commit_message.SQUASHED) or len(rest) > _LONGEST:
         return
     first, _, body = rest.partition("\n")
     fixed = _FIXES.search(cleaned)
@@ -211,7 +148,7 @@ def _of(commit: Commit) -> Iterator[Candidate]:
         # One without a reason says nothing that git does not.
         if len(_REFERENCE.sub(" ", reason).split()) >= _REASON:
             yield about._replace(text=f"{first}\n\n{reason}", type="dead-end")
-    elif marked or _ROUTINE.match(subject):
+    elif marked or commit_message.ROUTINE.match(subject):
         return
     elif fixed or _reasoned(subject, _REVERT_LINE.sub("", body)):
         yield about._replace(type="bugfix" if fixed else TYPES.get(_prefix(subject), ""))
@@ -263,11 +200,11 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
 
 def _broken(before: str, line: str) -> bool:
     """Whether a line may go on with the one before it."""
-    return len(before) >= _WRAPPED and not _ANY_TRAILER.match(line)
+    return len(before) >= _WRAPPED and not commit_message.ANY_TRAILER.match(line)
 
 
 def _others_trailer(line: str) -> bool:
-    return bool(_ANY_TRAILER.match(line)) and not markers.trailer(line)
+    return bool(commit_message.ANY_TRAILER.match(line)) and not markers.trailer(line)
 
 
 def _marked(line: str) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..git import memfile
+from ..git import commit_reader, memfile
 from ..hooks import announce
 from ..models import chosen, llamaproc, registry
 from ..store import Store
@@ -80,7 +80,7 @@ def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     there = _existing(store, [*heads][-commitlog.AT_ONCE :])
     if not there:
         return []
-    return _keep_said(store, commitlog.read(store.repo.git, there, [], len(there), walk=False))
+    return _keep_said(store, commit_reader.read(store.repo.git, there, [], len(there), walk=False))
 
 
 def from_commits(store: Store) -> list[Outcome]:
@@ -95,12 +95,12 @@ def from_commits(store: Store) -> list[Outcome]:
         return []
     known = _existing(store, seen)
     new, most = (heads, commitlog.AT_ONCE) if known else (heads[:1], 1)
-    outcomes = _keep_said(store, commitlog.read(store.repo.git, new, known, most))
+    outcomes = _keep_said(store, commit_reader.read(store.repo.git, new, known, most))
     commitlog.keep_seen(store.repo.mem_dir, heads)
     return outcomes
 
 
-def _keep_said(store: Store, commits: list[commitlog.Commit]) -> list[Outcome]:
+def _keep_said(store: Store, commits: list[commit_reader.Commit]) -> list[Outcome]:
     """What commits say, less those that were given up."""
     given_up = commitlog.given_up(store.repo.mem_dir)
     return _keep(store, commitlog.candidates([c for c in commits if c.id not in given_up]))

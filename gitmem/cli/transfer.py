@@ -14,6 +14,7 @@ from ..capture import commitlog, pipeline, suggestions
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine.filters import Filter
+from ..git import commit_reader
 from ..memory import adr, listing, transfer
 from ..store import Store
 from . import app
@@ -168,7 +169,7 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     if given or store.repo.head():
         most = 1_000_000 if ".." in given else 5_000
         try:
-            commits = commitlog.read(store.repo.git, [given or "HEAD"], [], most)
+            commits = commit_reader.read(store.repo.git, [given or "HEAD"], [], most)
         except GitFailed as e:
             raise UsageError(f"git knows no commits '{given}'", hint=hint) from e
     candidates = commitlog.candidates(commits)

@@ -1,0 +1,54 @@
+"""Commits as `git log` tells them: message, author, time, changed files.
+
+Promise: one call, however many commits (a second where a partial clone lacks directories), and
+nothing is fetched for it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from ..core.errors import GitFailed
+from .gitcmd import NO_FETCH, Git
+
+
+class Commit(NamedTuple):
+    """One commit as git tells it; `paths`: the files it changed."""
+
+    id: str
+    at: str
+    author: str
+    message: str
+    paths: list[str]
+
+
+def read(
+    git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True
+) -> list[Commit]:
+    """The newest `most` commits of these revisions that are not in the history of `known`, oldest
+    first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision.
+
+    Without the paths where a partial clone would fetch directories for them.
+    """
+    # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
+    mark = os.urandom(8).hex()
+    words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
+    words += ["--no-notes", "-z", *([] if walk else ["--no-walk"]), f"--max-count={most}"]
+    words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
+    which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
+    try:
+        raw = git.run(*words, "--name-only", "--no-renames", *which, env=NO_FETCH)
+    except GitFailed:
+        if not git.partial:
+            raise
+        raw = git.run(*words, *which, env=NO_FETCH)
+    parts = raw.decode("utf-8", "replace").split(mark)
+    found = []
+    for about, files in zip(parts[1::2], parts[2::2], strict=False):
+        facts = about.split("\0")
+        if len(facts) == 4:
+            id, at, author, message = facts
+            paths = [name.strip("\n") for name in files.split("\0")]
+            found.append(Commit(id, at, author, message, [path for path in paths if path]))
+    return found[::-1]
