@@ -8,6 +8,7 @@ for byte where nobody changed it since (`config_journal`). Memories stay.
 import os
 import shutil
 
+from .agents import unfetched
 from .core.errors import MemError
 from .engine import cache_lock
 from .git import config, config_journal, memfile, reflock, refspec
@@ -127,3 +128,20 @@ def waiting(store: Store) -> list[str]:
         if not tip or not git.is_ancestor(id, tip, here=False):
             out.append(name)
     return out
+
+
+def elsewhere(store: Store) -> str:
+    """What brings the team's memories into a clone that has none, as far as that is known without
+    network; "" where memories are here, or no remote could have some.
+    """
+    if store.team.tip():
+        return ""
+    if waiting(store):
+        return unfetched.NOT_UNITED
+    remote = default_remote(store)
+    if not remote or store.private.tip():
+        return ""
+    fetch = f"remote.{remote}.fetch"
+    if any(key == fetch for key, _, _ in missing(store)):
+        return unfetched.NEVER
+    return f"no memories of '{remote}' are in this clone: `git mem pull` looks for some"

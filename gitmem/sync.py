@@ -64,6 +64,18 @@ def offers(store: Store, name: str) -> bool:
     return bool(name) and not store.team.tip() and Remote(store.repo, name, store.team.ref).offers()
 
 
+def unshared(store: Store) -> int | None:
+    """How many of the team's records the default remote lacked when this clone last heard of it;
+    None where there is no remote. No network.
+    """
+    name = default_remote(store)
+    if not name or name not in remote.names(store.repo):
+        return None
+    tip, theirs = store.team.tip(), Remote(store.repo, name, store.team.ref).tracked()
+    gained = store.team.gained(tip, theirs) if tip and tip != theirs else ()
+    return len({line for _, line in gained})
+
+
 def pull(store: Store, name: str = "") -> Report:
     """Takes in what the remote has; before, as in `push`, our notes are put in order: what stock
     git took out of them would leave with the history, what it merged in may have been purged.

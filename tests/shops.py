@@ -87,7 +87,7 @@ class Shop:
         found.append(
             recall.recall(store, QUERIES[1], Filter(types=["decision"], tags=WORDS[:8]), limit=8)
         )
-        listed, more = listing.list_memories(store, Filter(paths=["src/"]), all_branches=True)
+        listed, more, *_ = listing.list_memories(store, Filter(paths=["src/"]), all_branches=True)
         parts = ("id", "title", "body", "score", "retrieval", "explain")
         shown = [
             [tuple(h[k] for k in parts) for h in f["hits"]]

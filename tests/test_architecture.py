@@ -106,6 +106,7 @@ HOT = [
     "hamming",
     "search",
     "session",
+    "unfetched",
     "confidence",
     "usage",
     "usage_store",

@@ -27,7 +27,7 @@ from gitmem.memory import listing, memories, recall, remember
 def bodies(repo: pathlib.Path, at: str = "", **conditions: Any) -> dict[str, str]:
     """{body: what became of it since} of a list as of a revision."""
     with opened(repo) as store:
-        items, _ = listing.list_memories(store, Filter(**conditions), at=at)
+        items = listing.list_memories(store, Filter(**conditions), at=at).items
         return {m["body"]: m.get("since", "") for m in items}
 
 

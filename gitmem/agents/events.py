@@ -36,6 +36,7 @@ _UNREADABLE = "the memories could not be read"
 
 def _session_start(call: Call) -> None:
     from ..hooks import announce
+    from . import unfetched
 
     source = protocol.source(call.payload)
     if source in _EMPTIED:
@@ -43,8 +44,10 @@ def _session_start(call: Call) -> None:
     call.notes.add("start", ["startup" if _secret([source]) else source])
     announces = call.agent == "claude" and source != "compact"
     call.message = announced = announce.message(call.here.mem_dir) if announces else ""
+    if source == "startup" and not announced:
+        call.message = unfetched.message(call.here)
     _inject(call, "compact" if source == "compact" else "start")
-    if announced and (call.say("") or not call.message):
+    if (not call.message or call.say("")) and announced:
         announce.told(call.here.mem_dir)
     spool.rescue(call.here.common_dir)  # text that a killed client left must not wait for days
     if call.agent == "claude":

@@ -3,7 +3,8 @@
 Promise: exit status 0, whatever happens; on stdout one JSON object (for PreCompact plain text) or
 nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures are counted in
 `mem/hooks.log` and shown by `git mem doctor`. In a repository without `git mem init` and without
-memories nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch all off.
+memories nothing is made, and nothing printed unless its own files say that memories should be here
+(`unfetched`); `mem.enabled=false` and GIT_MEM_DISABLE=1 switch all off.
 
 `__main__` comes here before it imports anything else. Standard library only, nothing from the
 working tree, no git process where files tell enough.
@@ -64,7 +65,14 @@ def _answer(call: Call, parsed: bool) -> None:
 
     call.cwd = _directory(call)
     here = discover.find(call.cwd, call.environ) if call.cwd else None
-    if here is None or not here.initialised or not here.settings.flag("enabled"):
+    if here is None or not here.settings.flag("enabled"):
+        return
+    if not here.initialised:
+        if call.event == "SessionStart" and protocol.source(call.payload) == "startup":
+            from . import unfetched
+
+            call.message = unfetched.of_stranger(here, call.cwd, call.environ)
+            call.say("")
         return
     call.enter(here)
     if not parsed:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from .. import doctor, render, setup
+from .. import doctor, render, setup, sync
 from ..agents import receipts
 from ..anchors import anchor_state_update
 from ..capture import suggestions
@@ -46,6 +46,7 @@ def status_command(store: Store) -> Answer:
         "cache": path if os.path.exists(path) else None,
         "suggestions": len(suggestions.waiting(store)) if counted else 0,
         "proposals": len(proposals.waiting(store)) if counted else 0,
+        "not_shared": sync.unshared(store),
         "waiting": setup.waiting(store),
         "hooks": hooks.on,
         "missing_settings": [f"{key} = {value}" for key, value, _ in setup.missing(store)],
@@ -60,6 +61,8 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
         f" {facts['superseded']} superseded, {facts['forgotten']} forgotten",
     )
+    if facts["not_shared"]:
+        yield "not shared", f"{many(facts['not_shared'], 'record')}; `git mem sync` sends them"
     yield "git hooks", ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
     refs = ", ".join(f"{ref} {tip[:8]}" for ref, tip in facts["refs"].items())
     yield "refs", refs or "none yet"
@@ -88,6 +91,9 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
     if total:
         named = " and ".join(many(n, noun) for n, noun in counts if n)
         yield f"{named} wait{'s' * (total == 1)} for you: git mem review"
+    lacking = setup.elsewhere(store)
+    if lacking and not facts["waiting"]:
+        yield lacking
     for name in facts["waiting"]:
         yield f"fetched but not united yet: {name}"
         yield "  git mem sync   unites it with yours"

@@ -46,6 +46,15 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
         store.close()
 
 
+def tell_elsewhere(store: Store) -> None:
+    """Says what brings the team's memories into a clone that has none."""
+    if not store.team.tip():
+        from .. import setup  # what answers from memories does not wait for it
+
+        if said := setup.elsewhere(store):
+            warn(f"hint: {said}")
+
+
 @contextmanager
 def chosen_vectors(store: Store) -> Iterator[Any]:
     """The embedding model that the user chose, asked when it is needed; None where none is chosen

@@ -8,7 +8,7 @@ from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
 from ..store import Store
 from . import app
-from .common import chosen_vectors, json_lines, write, write_json
+from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, text
 
 
@@ -48,6 +48,7 @@ def recall_command(
         for hit in answer["hits"] if not explain else []:
             del hit["explain"]
         write_json(answer)
+    tell_elsewhere(store)
     return 1 if answer["verdict"] == "MISS" else 0
 
 
@@ -79,18 +80,28 @@ def list_command(
     conditions = filters.conditions(store, superseded)
     if not limit and render.is_terminal() and not as_json and not all:
         limit = 50
-    items, more = listing.list_memories(
+    found = listing.list_memories(
         store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
     )
     if as_json:
-        write_json(items)
-        return 0
-    render.listing(items, more)
-    if not items:
-        narrowed = "" if conditions.empty else " pass this filter"
-        elsewhere = "" if all else "; --all also looks on branches that are not merged"
-        write(f"no memories{narrowed}{elsewhere}")
+        write_json(found.items)
+    else:
+        render.listing(found.items)
+        if not found.items:
+            write("no memories" + ("" if conditions.empty else " pass this filter"))
+        render.left_out(_left_out(found))
+    tell_elsewhere(store)
     return 0
+
+
+def _left_out(found: listing.Listed) -> list[str]:
+    """What else there is, each with the option that shows it."""
+    counts = (
+        (found.more, "more (-n, --json)"),
+        (found.unmerged, "on unmerged branches (--all)"),
+        (found.superseded, "superseded (--include-superseded)"),
+    )
+    return [f"{n} {what}" for n, what in counts if n]
 
 
 @command("show")

@@ -38,7 +38,7 @@ def export_command(
         raise UsageError(f"--scope is team, private or all, not '{scope}'")
     with opened() as store:
         which = Filter(scope="" if scope == "all" else scope)
-        items, _ = listing.list_memories(store, which, all_branches=True)
+        items = listing.list_memories(store, which, all_branches=True).items
         several = sum("alternatives" in item for item in items)
         if several:
             have = f"{many(several, 'memory')} {'has' if several == 1 else 'have'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..anchors import anchor_state, anchor_state_update, path_history, records_at
 from ..anchors.snapshot_view import Snapshot
@@ -32,6 +32,17 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     return memory_rows.firsts(cache, [row for (row,) in rows])
 
 
+class Listed(NamedTuple):
+    """Public objects, and how many memories that pass the filter are not among them: beyond the
+    limit (`more`), of unmerged branches, superseded.
+    """
+
+    items: list[dict[str, Any]]
+    more: int
+    unmerged: int = 0
+    superseded: int = 0
+
+
 def list_memories(
     store: Store,
     wanted: Filter,
@@ -40,42 +51,52 @@ def list_memories(
     all_branches: bool = False,
     stale: bool = False,
     at: str = "",
-) -> tuple[list[dict[str, Any]], int]:
-    """(public objects, how many more there are).
-
-    `all_branches`: also unmerged memories; `stale`: only those with a path that changed or went.
+) -> Listed:
+    """`all_branches`: also unmerged memories; `stale`: only those with a path that changed or went,
+    and of others no counts; `at` a revision neither.
     """
 
-    def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
+    def read(cache: Cache) -> Listed:
         with view.seen(store, cache, wanted, at) as (seen, conditions):
-            rows, stands = _rows_and_stands(store, seen, conditions, all_branches)
-            chosen = rows if stale else rows[:limit]
-            found = view.objects(store, seen, chosen, stands=stands)
+            stands = _stands(store, seen, conditions, all_branches)
+            hidden = sorted(c for c, s in stands.items() if s.state == anchor_state.UNMERGED)
+            merged = conditions.leaving_out(hidden) if hidden and not at else conditions
+            rows = rows_of(seen, merged)
+            found = view.objects(store, seen, rows if stale else rows[:limit], stands=stands)
+            if not stale and not at:
+                left = _left_out(seen, conditions, merged)
+                return Listed(found, len(rows) - len(found), *left)
         if not stale:
-            return found, len(rows) - len(found)
+            return Listed(found, len(rows) - len(found))
         changed = path_state_store.STALE
         found = [m for m in found if any(p["state"] in changed for p in m["paths"])]
-        return found[:limit], len(found) - len(found[:limit])
+        return Listed(found[:limit], len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
 
 
-def _rows_and_stands(
+def _stands(
     store: Store, cache: Cache, wanted: Filter, all_branches: bool
-) -> tuple[list[int], dict[str, anchor_state.AnchorState]]:
-    """The rows to list, and the states of anchors as far as they were asked for."""
+) -> dict[str, anchor_state.AnchorState]:
+    """The states of anchors, as far as they were asked for."""
     if isinstance(cache, Snapshot):
         if cache.reason:
             store.warn(f"warning: {cache.reason}")
-        return rows_of(cache, wanted), dict(cache.states)
+        return dict(cache.states)
     if all_branches:
-        return rows_of(cache, wanted), {}
-    most = SUPERSEDED if wanted.superseded else ACTIVE
-    anchors = anchor_state.of_memories(cache, most=most)
+        return {}
+    anchors = anchor_state.of_memories(cache, most=SUPERSEDED if wanted.superseded else ACTIVE)
     stands = anchor_state.states(store.repo, cache, anchors, store.repo.head())
     anchor_state_update.update_later(store, cache, stands)
-    hidden = sorted(c for c, stand in stands.items() if stand.state == anchor_state.UNMERGED)
-    return rows_of(cache, wanted.leaving_out(hidden) if hidden else wanted), stands
+    return stands
+
+
+def _left_out(cache: Cache, wanted: Filter, merged: Filter) -> tuple[int, int]:
+    """(of unmerged branches, superseded): memories that pass `wanted`; `merged`: what is listed."""
+    listed, more = merged.count(cache), merged.copy()
+    more.superseded = True
+    unmerged = wanted.count(cache) - listed if wanted is not merged else 0
+    return unmerged, 0 if merged.superseded else more.count(cache) - listed
 
 
 def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -5,11 +5,11 @@ drive the terminal: control characters, escapes and hidden Unicode are shown
 as visible marks.
 """
 
-from .memory_text import excerpt, hits, listing, memory
+from .memory_text import excerpt, hits, left_out, listing, memory
 from .review_text import proposal, proposals, suggestion, suggestions
 from .terminal import is_terminal, keys, pairs, progress, safe
 
 __all__ = [
-    "excerpt", "hits", "is_terminal", "keys", "listing", "memory", "pairs", "progress", "proposal",
-    "proposals", "safe", "suggestion", "suggestions",
+    "excerpt", "hits", "is_terminal", "keys", "left_out", "listing", "memory", "pairs", "progress",
+    "proposal", "proposals", "safe", "suggestion", "suggestions",
 ]  # fmt: skip

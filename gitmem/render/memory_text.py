@@ -158,7 +158,7 @@ def excerpt(hit: dict[str, Any], limit: int = 6) -> list[str]:
     return shown
 
 
-def listing(items: list[dict[str, Any]], more: int = 0) -> None:
+def listing(items: list[dict[str, Any]]) -> None:
     """One line a memory."""
     rows = []
     for m in items:
@@ -171,8 +171,6 @@ def listing(items: list[dict[str, Any]], more: int = 0) -> None:
     else:
         for id, date, kind, title, remarks in rows:
             sys.stdout.write(f"{id} {date} {kind}: {title}{f' ({remarks})' if remarks else ''}\n")
-    if more:
-        sys.stdout.write(f"… {more} more; -n raises the limit, --json prints all\n")
 
 
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
@@ -236,3 +234,9 @@ def _confidence(item: dict[str, Any]) -> str:
 def _indented(body: str) -> None:
     lines = ["    " + line for line in safe(body, lines=True).splitlines()]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
+
+
+def left_out(counts: list[str]) -> None:
+    """What a list does not have, below it."""
+    if counts:
+        show((f"… left out: {', '.join(counts)}", "dim"))
