@@ -49,7 +49,7 @@ HOMES = {
     "numpy": {"vectors", "numpy_core"},
     "pygit2": set(),
     "typer": {"cli"},
-    "rich": {"terminal"},
+    "rich": set(),
     "llama_cpp": {"llama"},
     "mcp": {"mcp_server"},
     "networkx": {"graph"},

@@ -268,7 +268,8 @@ def environment() -> list[tuple[str, str]]:
         ),
         ("GIT_EDITOR, VISUAL, EDITOR", "The editor, chosen as git chooses it."),
         ("GIT_DIR", "The repository, as for every git command."),
-        ("NO_COLOR", "If set, no colour on a terminal."),
+        ("GIT_PAGER, PAGER, LESS", "The pager of a terminal, chosen as git chooses it."),
+        ("NO_COLOR", "If set, no colour, unless `color.ui` is `always`."),
         (
             "CLAUDECODE, CLAUDE_CODE_SESSION_ID",
             "If set, `remember` stores that an agent spoke, and in which session.",

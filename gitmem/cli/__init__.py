@@ -30,10 +30,18 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _no_pager(wanted: bool) -> None:
+    if wanted:
+        os.environ["GIT_PAGER"] = "cat"  # as git does
+
+
 @app.callback()
 def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+    no_pager: bool = typer.Option(
+        False, "--no-pager", callback=_no_pager, help="Show long output without a pager."
     ),
 ) -> None:
     pass
@@ -64,7 +72,7 @@ def run(argv: list[str]) -> int:
     if not completing and argv in ([], ["-h"], ["--help"]):
         return run(["help"]) or 2 * (not argv)
     try:
-        status = load(argv[0] if argv else "")(
+        status = load(next((word for word in argv if not word.startswith("-")), ""))(
             argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False
         )
     except _ClickError as e:

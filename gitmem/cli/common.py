@@ -17,7 +17,7 @@ from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
 from ..hooks import spool
-from ..render import is_terminal, safe
+from ..render import safe, use_colours
 from ..store import Store, open_store
 
 
@@ -29,6 +29,7 @@ def warn(line: str) -> None:
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
     store = open_store(os.environ, warn=warn, strict=needs_enabled)
+    use_colours(store.settings.git.get("color.ui", ""))
     try:
         if needs_enabled and not store.settings.flag("enabled"):
             raise MemError(
@@ -159,7 +160,7 @@ def check_arguments(argv: list[str]) -> None:
 
 def interactive() -> bool:
     """Whether a person is there to ask."""
-    return bool(sys.stdin and sys.stdin.isatty() and is_terminal())
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def values(item: object, *names: str) -> dict[str, Any]:

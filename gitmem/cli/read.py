@@ -12,7 +12,7 @@ from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_jso
 from .options import Filters, argument, command, flag, number, text
 
 
-@command("recall")
+@command("recall", pager=True)
 def recall_command(
     store: Store,
     as_json: bool,
@@ -66,7 +66,7 @@ def _questions(name: str) -> list[tuple[str, str]]:
     return questions
 
 
-@command("list")
+@command("list", pager=True)
 def list_command(
     store: Store,
     as_json: bool,
@@ -104,7 +104,7 @@ def _left_out(found: listing.Listed) -> list[str]:
     return [f"{n} {what}" for n, what in counts if n]
 
 
-@command("show")
+@command("show", pager=True)
 def show_command(
     store: Store,
     as_json: bool,

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from typer.core import TyperCommand
@@ -10,6 +11,7 @@ from .. import render
 from ..anchors import anchor_state, path_state
 from ..core.plural import many
 from ..engine import anchor_state_store
+from ..git import commit_facts
 from ..memory import listing
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
@@ -31,7 +33,7 @@ class _PathsLast(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@command("log", cls=_PathsLast)
+@command("log", pager=True, cls=_PathsLast)
 def log_command(
     store: Store,
     revisions: list[str] = argument("[RANGE]...", "As for `git log`; paths after `--`.", None),
@@ -42,16 +44,17 @@ def log_command(
     paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
     items = listing.log(store, revisions or [], limit, paths)
     nothing = "no memories in this range" + (" about this path" if path else "")
-    return Answer(items, _by_commit(items) if items else [nothing])
+    return Answer(items, _by_commit(store, items) if items else [nothing])
 
 
-def _by_commit(items: list[_Item]) -> _Text:
-    commit = ""
-    for item in items:
-        if item["anchor"]["commit"] != commit:
-            commit = item["anchor"]["commit"] or ""
-            yield f"commit {commit[:12]}"
-        yield [item]
+def _by_commit(store: Store, items: list[_Item]) -> _Text:
+    def place(item: _Item) -> str:
+        return str(item["anchor"].get("squashed_into") or item["anchor"]["commit"] or "")
+
+    facts = commit_facts.facts(store.repo.git, filter(None, map(place, items)))
+    for commit, of_it in groupby(items, place):
+        render.commit(commit, facts.get(commit, {}))
+        yield list(of_it)
 
 
 @command("why")
@@ -75,8 +78,7 @@ def why_command(
 
 def _explained(found: why.Why, path: str, at: str) -> _Text:
     for item in found.items:
-        yield from _listed(item)
-        yield from render.excerpt(item)
+        render.hit(item, _because(item["why"]))
     if not found.items:
         yield f"nothing is known about '{path}'" + (f" at {at}" if at else "")
     if found.more:
@@ -127,7 +129,7 @@ def _spans(lines: list[list[int]]) -> str:
     return f"{noun} {', '.join(parts[:4])}{', …' if len(parts) > 4 else ''}"
 
 
-@command("blame")
+@command("blame", pager=True)
 def blame_command(
     store: Store,
     at: At,
@@ -171,7 +173,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-@command("diff")
+@command("diff", pager=True)
 def diff_command(
     store: Store,
     revisions: list[str] = argument(

@@ -267,6 +267,16 @@ def title_of(data: dict[str, Any]) -> str:
     return ""
 
 
+def headline(title: str, body: str) -> tuple[str, str]:
+    """(the title, or the whole line it was derived from; the text without that line): what is shown
+    of both, so that a derived title never stands beside its own text.
+    """
+    lines = body.strip().splitlines()
+    if lines and title == title_of({"body": body}):
+        return " ".join(lines[0].split()), "\n".join(lines[1:])
+    return title, body
+
+
 # ---- times: `docs/format.md`, Times
 
 

@@ -16,7 +16,7 @@ from .repository import Repo
 _IDENTITY = [
     f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email")
 ]
-_WANTED = {"commit.gpgsign", "user.signingkey", *_IDENTITY}
+_WANTED = {"color.ui", "commit.gpgsign", "user.signingkey", *_IDENTITY}
 _PROGRAMS = "program openpgp.program ssh.program x509.program ssh.defaultkeycommand"
 
 

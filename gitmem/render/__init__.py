@@ -5,11 +5,12 @@ drive the terminal: control characters, escapes and hidden Unicode are shown
 as visible marks.
 """
 
-from .memory_text import excerpt, hits, left_out, listing, memory
+from .memory_text import commit, hit, hits, left_out, listing, memory
+from .progress import progress
 from .review_text import proposal, proposals, suggestion, suggestions
-from .terminal import is_terminal, keys, pairs, progress, safe
+from .terminal import is_terminal, keys, pairs, safe, use_colours
 
 __all__ = [
-    "excerpt", "hits", "is_terminal", "keys", "left_out", "listing", "memory", "pairs", "progress",
-    "proposal", "proposals", "safe", "suggestion", "suggestions",
+    "commit", "hit", "hits", "is_terminal", "keys", "left_out", "listing", "memory", "pairs",
+    "progress", "proposal", "proposals", "safe", "suggestion", "suggestions", "use_colours",
 ]  # fmt: skip

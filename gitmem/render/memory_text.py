@@ -1,10 +1,13 @@
 """Memories as people read them: hits of recall, lists, one memory whole."""
 
-import sys
+from collections.abc import Iterable
 from typing import Any
 
+from ..core import record
 from ..core.record_fields import ENTRIES, FIELDS
-from .terminal import grid, is_terminal, pairs, safe, show
+from .terminal import Span, block, cells, cut, folded, pairs, safe, show, width
+
+_LINES, _ROWS = 6, 3  # of a hit's text, in a pipe and on a terminal
 
 _SIGNED = {
     "untrusted": "signed by a key that nobody here vouches for",
@@ -28,27 +31,58 @@ def hits(
     unfit = answer["verdict"] == "MISS" and not nearest
     if unfit or not answer["hits"]:
         more = "; --all-hits shows the nearest, none of which fits" if answer["hits"] else ""
-        show((_nothing({**answer, "hits": []}, narrowed) + more, "dim"), fold=not more)
+        show((_nothing({**answer, "hits": []}, narrowed) + more, "dim"))
         return
-    for hit in answer["hits"]:
-        _hit(hit, explain)
-    show((_verdict(answer), "dim"), fold=True)
+    for item in answer["hits"]:
+        hit(item, f"{item['score']:.2f} {item['retrieval']}: {_score(item)}" if explain else "")
+    show((_verdict(answer), "dim"))
 
 
-def _hit(hit: dict[str, Any], explain: bool) -> None:
-    retrieval = f"{hit['retrieval']:<6}" if is_terminal() else hit["retrieval"]
-    show(
-        (safe(hit["id"][:8]), "yellow"),
-        (f" {hit['score']:.2f} {retrieval} ", "dim"),
-        (safe(hit["title"]), "bold"),
-    )
-    show(("    " + _meta(hit), "dim"))
-    if remarks := _remarks(hit):
-        show(("    " + safe(remarks), "red"))
-    for line in excerpt(hit):
-        show((line, ""))
-    if explain:
-        show(("    " + _score(hit), "cyan"))
+def hit(item: dict[str, Any], note: str = "") -> None:
+    """One line as in a list, with what tells where it comes from, and below it the text that this
+    line has no room for; then `note`.
+    """
+    title, rest = record.headline(item["title"], item["body"])
+    title, tail = safe(title), _tail([_remarks(item), *_origin(item)])
+    lines = [line for line in safe(rest, lines=True).splitlines() if line.strip()]
+    limit, most = _LINES, width()
+    notes = [note] if note else []
+    if most:
+        limit, room = _ROWS, _room(item, most)
+        if cells(title + tail) > room:
+            notes, tail = [cut(tail.strip(), most - 4), *notes], ""
+        first = "".join(folded(title, room)[:1])
+        lines = folded("\n".join([title[len(first) :].strip(), *lines]).strip(), most - 4)
+        title = first
+    show(*_head(item), (title, "bold"), (tail, "dim"))
+    for line in lines[:limit]:
+        show(("    " + line, ""))
+    if len(lines) > limit:
+        notes = [f"… {len(lines) - limit} more lines: git mem show {item['id'][:8]}", *notes]
+    for line in notes:
+        show(("    " + line, "dim"))
+
+
+def _head(item: dict[str, Any]) -> list[Span]:
+    date = str(item["created_at"] or "")[:10]
+    return [
+        (safe(item["id"][:8]), "yellow"),
+        (f" {safe(date)} ", "dim"),
+        (safe(item["type"]), "green"),
+        (": ", ""),
+    ]
+
+
+def _room(item: dict[str, Any], most: int) -> int:
+    """The cells that are left behind the head of a line."""
+    return max(most - sum(cells(text) for text, _ in _head(item)), 8)
+
+
+def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> str:
+    """Remarks behind a title of so many cells: what it leaves of the room, at least a third."""
+    told = safe("; ".join(remark for remark in remarks if remark))
+    tail = f" ({told})" if told else ""
+    return tail if room is None else cut(tail, max(room - title, room // 3))
 
 
 def _verdict(answer: dict[str, Any]) -> str:
@@ -74,18 +108,15 @@ def _score(hit: dict[str, Any]) -> str:
     )
 
 
-def _meta(hit: dict[str, Any]) -> str:
-    """Type, date, author, tags, paths, provenance and signature on one line."""
-    parts = [
-        hit["type"],
-        str(hit["created_at"] or "")[:10],
-        str(hit["author"] or "").split(" <")[0],
-        " ".join("#" + tag for tag in hit["tags"]),
-        " ".join(map(_path, hit["paths"][:4])),
-        str(hit["provenance"] or ""),
-        _signed_by(hit),
+def _origin(item: dict[str, Any]) -> list[str]:
+    """Author, tags, paths, provenance and signature."""
+    return [
+        str(item["author"] or "").split(" <")[0],
+        " ".join("#" + tag for tag in item["tags"]),
+        " ".join(map(_path, item["paths"][:4])),
+        str(item["provenance"] or ""),
+        _signed_by(item),
     ]
-    return " · ".join(safe(part) for part in parts if part)
 
 
 def _path(path: dict[str, Any]) -> str:
@@ -146,37 +177,32 @@ def _superseded(hit: dict[str, Any]) -> list[str]:
     return remarks
 
 
-def excerpt(hit: dict[str, Any], limit: int = 6) -> list[str]:
-    """The first lines of a memory's text below its title, indented."""
-    lines = safe(hit["body"], lines=True).splitlines()
-    if lines and " ".join(lines[0].split()) == hit["title"]:
-        lines = lines[1:]
-    lines = [line for line in lines if line.strip()]
-    shown = ["    " + line for line in lines[:limit]]
-    if len(lines) > limit:
-        shown.append(f"    … {len(lines) - limit} more lines: git mem show {hit['id'][:8]}")
-    return shown
-
-
 def listing(items: list[dict[str, Any]]) -> None:
     """One line a memory."""
-    rows = []
-    for m in items:
-        remarks = "; ".join(part for part in (_remarks(m), _signed_by(m)) if part)
-        date = str(m["created_at"] or "")[:10]
-        rows.append([safe(cell) for cell in (m["id"][:8], date, m["type"], m["title"], remarks)])
-    if rows and is_terminal():
-        heads = [("id", "yellow"), ("date", "dim"), ("type", "green"), ("memory", ""), ("", "red")]
-        grid(heads, rows, folded=("memory", ""))
-    else:
-        for id, date, kind, title, remarks in rows:
-            sys.stdout.write(f"{id} {date} {kind}: {title}{f' ({remarks})' if remarks else ''}\n")
+    most = width()
+    for item in items:
+        title, remarks = safe(item["title"]), (_remarks(item), _signed_by(item))
+        room = _room(item, most) if most else None
+        tail = _tail(remarks, room, cells(title))
+        if room is not None:
+            title = cut(title, room - cells(tail))
+        show(*_head(item), (title, ""), (tail, "dim"))
+
+
+def commit(id: str, facts: dict[str, Any]) -> None:
+    """The line above the memories of a commit; `facts`: its date and subject, where it is here."""
+    date = f" {facts['date']} " if facts else ""
+    room = (width() or 10**6) - cells(f"commit {id[:12]}{date}")
+    subject = cut(safe(facts.get("subject", "")), max(room, 8))
+    show((f"commit {id[:12]}", "yellow"), (date, "dim"), (subject, "bold"))
 
 
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
+    title, rest = record.headline(item["title"], item["body"])
     rows = [
         ("memory", item["id"]),
-        *((name, item[name]) for name in ("title", "type", "status", "scope", "author")),
+        ("title", title if rest == item["body"] else ""),
+        *((name, item[name]) for name in ("type", "status", "scope", "author")),
         ("date", item["created_at"]),
         ("commit", item["anchor"]["commit"]),
         ("branch", item["anchor"]["branch"]),
@@ -197,19 +223,22 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
         elif value and field.name not in shown:
             rows.append((field.name, ", ".join(value) if field.kind in ENTRIES else value))
     pairs([(name, value) for name, value in rows if value not in (None, "")])
-    _indented(item["body"])
+    show()
+    block(item["body"])
     # Versions of edits in two places, until a later edit covers them all.
     for other in item.get("versions", []):
         if other["body"] != item["body"] or other["title"] != item["title"]:
-            title = safe(other["title"])
-            sys.stdout.write(f"\nat the same time ({other['version'][:8]}): {title}\n")
-            _indented(other["body"])
+            title, rest = record.headline(other["title"], other["body"])
+            named = f": {safe(title)}" if rest == other["body"] else ""
+            show((f"\nat the same time ({other['version'][:8]}){named}", ""))
+            block(other["body"])
     if len(history) > 1:
-        sys.stdout.write("\n")
+        show()
         for h in history:
             at, author = h["at"] or "undated", str(h.get("author") or "")
             reason = f": {h['reason']}" if h.get("reason") else ""
-            sys.stdout.write(safe(f"{h['version'][:8]} {at} {h['op']} {author}{reason}") + "\n")
+            line = safe(f" {at} {h['op']} {author}{reason}")
+            show((h["version"][:8], "yellow"), (line, "dim"))
 
 
 def _state(anchor: dict[str, Any]) -> str:
@@ -229,11 +258,6 @@ def _confidence(item: dict[str, Any]) -> str:
     origins = [f"stated {stated:g}"] if stated not in (None, item["confidence"]) else []
     origins += [f"sessions: {sessions}"] if sessions else []
     return f"{item['confidence']:g}" + (f" ({'; '.join(origins)})" if origins else "")
-
-
-def _indented(body: str) -> None:
-    lines = ["    " + line for line in safe(body, lines=True).splitlines()]
-    sys.stdout.write("\n" + "\n".join(lines) + "\n")
 
 
 def left_out(counts: list[str]) -> None:

@@ -3,7 +3,8 @@
 import sys
 from typing import Any
 
-from .terminal import columns, is_terminal, rule, safe, show
+from ..core import record
+from .terminal import block, columns, folded, is_terminal, rule, safe, show, width
 
 _SPEAKERS = {"user": "you said", "assistant": "the agent said"}
 
@@ -24,11 +25,12 @@ def suggestion(item: dict[str, Any], place: str = "") -> None:
     ]
     about = safe(" · ".join(fact for fact in facts if fact))
     _line(f"{safe(item['id'][:8])}  {about}", "yellow")
-    if not " ".join(item["body"].split()).startswith(item["title"].removesuffix("…")):
-        _line(safe(item["title"]), "bold")
+    title, rest = record.headline(item["title"], item["body"])
+    if rest == item["body"]:
+        _line(safe(title), "bold")
     _text(item)
     if item["source"]:
-        _line("    from " + safe(item["source"]), "dim")
+        block("from " + item["source"], "dim")
     for number, near in enumerate(item.get("near", ()), 1):
         how, style = ("would replace", "red") if near["replaces"] else ("near", "cyan")
         name = f"{safe(near['id'][:8])} [{near['scope']}] {safe(near['title'])}"
@@ -67,9 +69,9 @@ def proposal(item: dict[str, Any], place: str = "") -> None:
     _line(f"{safe(item['id'][:8])}  {item['kind']}: {item['title']}{team}", "yellow")
     if is_terminal():
         columns(
-            [_about(side) for side in sides],
+            [(_about(side), "cyan") for side in sides],
             [(safe(m["body"], lines=True), "") for _, m, _ in sides],
-            [(_files(m) if m["paths"] else "", "dim") for _, m, _ in sides],
+            [(safe(_files(m)) if m["paths"] else "", "dim") for _, m, _ in sides],
         )
         return
     for side in sides:
@@ -78,14 +80,15 @@ def proposal(item: dict[str, Any], place: str = "") -> None:
 
 
 def _line(text: str, style: str = "") -> None:
-    show((text, style), fold=True)
+    most = width()
+    for line in folded(text, most) if most else [text]:
+        show((line, style))
 
 
 def _text(item: dict[str, Any]) -> None:
-    for line in safe(item["body"], lines=True).splitlines():
-        _line("    " + line)
+    block(item["body"])
     if item["paths"]:
-        _line("    " + _files(item), "dim")
+        block(_files(item), "dim")
 
 
 def _remark(text: str) -> str:
@@ -93,7 +96,7 @@ def _remark(text: str) -> str:
 
 
 def _files(item: dict[str, Any]) -> str:
-    return "files: " + safe(", ".join(item["paths"][:6]))
+    return "files: " + ", ".join(item["paths"][:6])
 
 
 def _sides(item: dict[str, Any]) -> list[Side]:

@@ -1,117 +1,148 @@
-"""Lines and tables on a terminal, or as plain text in a pipe. Owns rich, which is loaded only when
-a terminal is there.
+"""Lines on a terminal: coloured by git's rules, no wider than it is; in a pipe the same, whole.
+
+No library: importing rich would cost 34 ms of every call.
 """
 
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import category, east_asian_width
 
 from ..core import sanitize
+from ..git.config import is_true
 
 # What somebody else wrote, as a terminal may show it.
 safe = sanitize.shown
 
 Span = tuple[str, str]  # a text that is safe to show, and its style
 
+_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
+_ui = ""  # `color.ui` of the opened repository
+
+
+def use_colours(ui: str) -> None:
+    """Takes the value of `color.ui`, "" where it is not set."""
+    global _ui
+    _ui = ui.lower()
+
 
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    """Whether a person reads stdout: on a terminal, or through the pager that git has started."""
+    return sys.stdout.isatty() or is_true(os.environ.get("GIT_PAGER_IN_USE", ""))
 
 
-def _console() -> Any:
-    from rich.console import Console
+def coloured(environ: Mapping[str, str] = os.environ) -> bool:
+    """As git decides: `color.ui`, then whether a terminal is there; NO_COLOR counts below it."""
+    if _ui == "always":
+        return True
+    wanted = _ui in ("", "auto") or is_true(_ui)
+    return (
+        wanted and is_terminal() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    )
 
-    return Console(highlight=False, markup=False, emoji=False)
+
+def width() -> int | None:
+    """The cells of a line on the terminal; None in a pipe, where lines are whole."""
+    return max(shutil.get_terminal_size().columns, 20) if is_terminal() else None
 
 
-def show(*spans: Span, fold: bool = False) -> None:
-    """One line. `fold`: the terminal's width may break it, between words."""
-    if not is_terminal():
-        sys.stdout.write("".join([text for text, _ in spans]) + "\n")
-        return
-    from rich.text import Text
+def painted(*spans: Span) -> str:
+    if not coloured():
+        return "".join([text for text, _ in spans])
+    return "".join(
+        [f"\x1b[{_CODES[style]}m{text}\x1b[m" if style and text else text for text, style in spans]
+    )
 
-    _console().print(Text.assemble(*spans), soft_wrap=not fold)
+
+def show(*spans: Span) -> None:
+    """One line."""
+    sys.stdout.write(painted(*spans) + "\n")
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, most: int) -> str:
+    """A text in at most `most` cells; one that is cut ends with an ellipsis."""
+    if cells(text) <= most:
+        return text
+    return _first(text, most - 1).rstrip() + "…" if most > 1 else "…"[:most]
+
+
+def folded(text: str, most: int) -> list[str]:
+    """Lines of at most `most` cells, broken between words, or in a word that is longer. What is
+    indented stays so.
+    """
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        words = paragraph.lstrip(" ").split(" ")
+        line = " " * min(len(paragraph) - len(paragraph.lstrip(" ")), most // 2)
+        gap = ""
+        for word in words:
+            if gap and cells(line) + 1 + cells(word) > most:
+                lines.append(line)
+                line = gap = ""
+            while cells(line) + len(gap) + cells(word) > most:
+                head = _first(word, most - cells(line))
+                lines.append(line + head)
+                line, word = "", word[len(head) :]
+            line, gap = line + gap + word, " "
+        lines.append(line)
+    return lines
+
+
+def _first(text: str, most: int) -> str:
+    """The first characters of a text that fit, at least one."""
+    end, taken = 1, _cells(text[0])
+    while end < len(text) and (taken := taken + _cells(text[end])) <= most:
+        end += 1
+    return text[:end]
+
+
+def block(text: str, style: str = "") -> None:
+    """What somebody wrote, indented; a terminal's width breaks its lines between words."""
+    most = width()
+    text = safe(text, lines=True)
+    for line in folded(text, most - 4) if most else text.splitlines():
+        show(("    " + line if line else "", style))
 
 
 def rule(text: str) -> None:
     """A line across the terminal; nothing in a pipe."""
-    if is_terminal():
-        from rich.rule import Rule
-        from rich.text import Text
-
-        _console().print(Rule(Text(text), style="dim", align="left"))
+    if most := width():
+        show((f"{text} {'─' * (most - cells(text) - 1)}" if text else "─" * most, "dim"))
 
 
-def columns(heads: Sequence[str], *rows: Sequence[Span]) -> None:
+def columns(*rows: Sequence[Span]) -> None:
     """Texts side by side, for a terminal."""
-    from rich.text import Text
-
-    shown = _table(expand=True)
-    for head in heads:
-        shown.add_column(Text(head, style="cyan"), ratio=1, overflow="fold")
     for row in rows:
-        shown.add_row(*[Text(text, style=style) for text, style in row])
-    _console().print(shown)
+        room = (width() or 80) // len(row) - 2
+        sides = [folded(text, room) for text, _ in row]
+        for n in range(max(map(len, sides))):
+            line = [side[n] if n < len(side) else "" for side in sides]
+            even = [text + " " * (room + 2 - cells(text)) for text in line]
+            show(*[(text, style) for text, (_, style) in zip(even, row, strict=True)])
 
 
-def grid(heads: Sequence[Span], rows: Sequence[Sequence[str]], *, folded: Sequence[str]) -> None:
-    """Rows below styled heads, for a terminal; columns that are not `folded` keep their width."""
-    from rich.text import Text
-
-    shown = _table()
-    for head, style in heads:
-        overflow: Any = "ellipsis" if head == folded[0] else "fold"
-        shown.add_column(head, style=style, no_wrap=head not in folded, overflow=overflow)
-    for row in rows:
-        shown.add_row(*map(Text, row))
-    _console().print(shown)
-
-
-def _table(**options: Any) -> Any:
-    from rich.table import Table
-
-    return Table(box=None, pad_edge=False, **options)
-
-
-def pairs(rows: Sequence[tuple[str, Any]]) -> None:
+def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     for name, value in rows:
         show((f"{name + ':':<17}", "dim"), (safe(str(value)), ""))
 
 
 def keys(choices: Sequence[tuple[str, str]]) -> None:
     """The keys that a question takes, on one line without its end."""
-    from rich.text import Text
-
-    texts = [Text.assemble((key, "bold"), " ", (action, "dim")) for key, action in choices]
-    _console().print(Text("  ").join(texts), end=" ", soft_wrap=True)
+    texts = [painted((key, "bold"), (" " + action, "dim")) for key, action in choices]
+    sys.stdout.write("  ".join(texts) + " ")
     sys.stdout.flush()
-
-
-@contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, only on a terminal; yields a function that takes how many more are done."""
-    if not sys.stderr.isatty():
-        yield lambda n: None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    parts = (
-        rich.SpinnerColumn(),
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn() if total else rich.TextColumn("{task.completed}"),
-        rich.TimeElapsedColumn(),
-    )
-    # No refreshing thread: the second process of an import is a fork.
-    console = Console(stderr=True)
-    with rich.Progress(*parts, console=console, transient=True, auto_refresh=False) as bar:
-        task = bar.add_task(what, total=total)
-
-        def advance(n: int) -> None:
-            bar.advance(task, n)
-            bar.refresh()
-
-        yield advance

@@ -26,6 +26,7 @@ from ..core import lineanchor, record
 from ..core.errors import MemError
 from ..engine import memory_rows
 from ..engine.cache import Cache
+from ..git import commit_facts
 from ..memory import memories
 from ..store import Store
 
@@ -33,10 +34,6 @@ PATIENCE = 60.0  # seconds git may look for renames
 _HOPS = 32  # names a path may have had
 _BROUGHT = 5  # commits of a merged side that are named
 _WALK = "rev-list --topo-order --full-history --parents --ancestry-path"
-_LOG = (
-    "log --no-walk=unsorted -z --no-show-signature --no-color --no-notes --no-mailmap"
-    " --encoding=UTF-8 --date=short"
-)
 
 
 def bisect(
@@ -218,7 +215,7 @@ class _Search:
             side = self._listed("--no-merges", f"{base}..{culprit}", names=names)
             brought = [c for c in side if c not in after][:_BROUGHT]
         merge = self._merged_by(culprit, base)
-        said = self._said([culprit, *brought, *([merge] if merge else [])])
+        said = commit_facts.facts(self.git, [culprit, *brought, *([merge] if merge else [])])
         out = said[culprit]
         if brought:
             out["brought"] = [said[c] for c in brought]
@@ -236,11 +233,3 @@ class _Search:
             return ""
         after = set(self._listed("--ancestry-path", f"{culprit}..{self.head}"))
         return next((c for c in reversed(line) if c in after), "")
-
-    def _said(self, commits: list[str]) -> dict[str, dict[str, Any]]:
-        """{commit: its id, author, date and subject}."""
-        shape = "--format=%H%x01%an <%ae>%x01%ad%x01%s"
-        raw = self.git.run(*_LOG.split(), shape, *dict.fromkeys(commits), "--")
-        rows = [row.decode("utf-8", "replace").split("\x01", 3) for row in raw.split(b"\0") if row]
-        fields = ("commit", "author", "date", "subject")
-        return {row[0]: dict(zip(fields, row, strict=True)) for row in rows}

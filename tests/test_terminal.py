@@ -1,0 +1,185 @@
+"""What a person sees: on a terminal the pipe's lines, coloured and cut to its width, through the
+user's pager; in a pipe plain and whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from conftest import Lab
+
+from gitmem.core import record
+from gitmem.render import terminal
+
+LONG = (
+    "Use PostgreSQL, not MongoDB: orders and invoices share a transaction, and the two-phase"
+    " commit that was tried lost three orders in one week of testing"
+)
+SGR = re.compile(r"\x1b\[[0-9;]*[mK]")
+
+
+def seen(
+    lab: Lab, cwd: pathlib.Path, *argv: str, columns: int = 80, env: dict[str, str] | None = None
+) -> str:
+    """What git mem writes to a terminal of so many columns, with its escapes."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    given = {**lab.env, "TERM": "xterm", "GIT_PAGER": "cat", **(env or {})}
+    given = {k: v for k, v in given.items() if v and k != "COLUMNS"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gitmem", *argv],
+        cwd=cwd,
+        env=given,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is gone with its process
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    process.wait()
+    return shown.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    path = lab.repo(commits=2)
+    lab.mem(path, "remember", LONG, "--type", "decision", "--path", "f0.txt")
+    lab.mem(path, "remember", "the clock is wrong after a reboot", "--private")
+    return path
+
+
+COLOUR = {"NO_COLOR": ""}
+
+
+def test_a_terminal_shows_the_lines_of_the_pipe_cut_to_its_width(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    piped = lab.mem(repo, "list").splitlines()
+    for columns in (60, 80, 200):
+        shown = seen(lab, repo, "list", columns=columns).splitlines()
+        assert len(shown) == len(piped) == 2
+        assert all(terminal.cells(line) <= columns for line in shown)
+        assert [line.split("…")[0] for line in shown] == [
+            line[: len(cut.split("…")[0])] for line, cut in zip(piped, shown, strict=True)
+        ]
+    assert shown[0].endswith("(private)")
+
+
+def test_colours_follow_git_and_no_color(lab: Lab, repo: pathlib.Path) -> None:
+    plain, coloured = lab.mem(repo, "list"), seen(lab, repo, "list", columns=200, env=COLOUR)
+    assert "\x1b[33m" in coloured and SGR.sub("", coloured) == plain
+    assert not SGR.search(seen(lab, repo, "list", env={"NO_COLOR": "1"}))
+    assert not SGR.search(seen(lab, repo, "list", env={**COLOUR, "TERM": "dumb"}))
+    lab.git(repo, "config", "color.ui", "false")
+    assert not SGR.search(seen(lab, repo, "list", env=COLOUR))
+    lab.git(repo, "config", "color.ui", "always")
+    assert SGR.search(lab.mem(repo, "list")), "always means a pipe, too"
+    assert SGR.sub("", lab.mem(repo, "list")) == plain
+
+
+@pytest.mark.parametrize("command", ["list", "log", "show", "blame", "diff", "recall"])
+def test_long_output_goes_through_the_pager_that_git_names(
+    lab: Lab, repo: pathlib.Path, command: str
+) -> None:
+    id = lab.json(repo, "list")[0]["id"]
+    words = {"show": [id], "blame": ["f0.txt"], "diff": ["HEAD~1"], "recall": ["reboot", "clock"]}
+    argv = [command, *words.get(command, [])]
+    pager = {"GIT_PAGER": "sed 's/^/paged: /'"}
+    shown = seen(lab, repo, *argv, env=pager).splitlines()
+    assert shown and all(line.startswith("paged: ") for line in shown)
+    assert "paged" not in seen(lab, repo, *argv)
+    assert "paged" not in lab.mem(repo, *argv, env=pager), "a pipe has none"
+    assert "paged" not in seen(lab, repo, "--no-pager", *argv, env=pager)
+
+
+def test_the_pager_of_the_configuration_is_used_and_gets_gits_options(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    lab.git(repo, "config", "core.pager", "echo LESS=$LESS; cat")
+    shown = seen(lab, repo, "list", env={"GIT_PAGER": "", "LESS": ""})
+    assert shown.startswith("LESS=FRX\n") and "clock" in shown
+    missing = seen(lab, repo, "list", env={"GIT_PAGER": "no-such-pager"})
+    assert "clock" in missing, "without the program there is no pager"
+
+
+def test_a_pager_that_is_left_early_ends_the_command_quietly(lab: Lab, repo: pathlib.Path) -> None:
+    lines = "\n".join(f'{{"body": "memory number {i} of many"}}' for i in range(3000))
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=lines)
+    shown = seen(lab, repo, "list", "-n", "3000", env={"GIT_PAGER": "head -n 2"})
+    assert shown.count("\n") == 2 and "rror" not in shown
+
+
+def test_what_was_found_before_an_error_is_shown_without_a_pager(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    id = next(m["id"] for m in lab.json(repo, "list") if m["body"] != LONG)
+    shown = seen(lab, repo, "show", id, "ffffffff", env={"GIT_PAGER": "sed s/^/paged:/"})
+    assert "clock" in shown and "no memory 'ffffffff'" in shown and "paged" not in shown
+
+
+def test_log_names_commits_with_date_and_subject(lab: Lab, repo: pathlib.Path) -> None:
+    head = lab.git(repo, "rev-parse", "HEAD").strip()
+    first = lab.mem(repo, "log").splitlines()[0]
+    assert first == f"commit {head[:12]} 2026-01-02 commit 1"
+    lab.git(repo, "switch", "-qc", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "topic: with \x1b[31mred")
+    lab.mem(repo, "remember", "on a branch")
+    assert "topic: with <1b>[31mred" in lab.mem(repo, "log")
+
+
+def test_a_derived_title_never_stands_beside_its_text(lab: Lab, repo: pathlib.Path) -> None:
+    id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == LONG)
+    for said in (
+        lab.mem(repo, "show", id),
+        lab.mem(repo, "recall", "PostgreSQL or MongoDB"),
+        lab.mem(repo, "why", "f0.txt"),
+        seen(lab, repo, "recall", "PostgreSQL or MongoDB"),
+        seen(lab, repo, "show", id),
+    ):
+        assert said.count("orders and") == 1 and "lost three orders in one week" in " ".join(
+            said.split()
+        )
+    lab.mem(repo, "edit", id, "--title", "One database")
+    assert "title:           One database" in lab.mem(repo, "show", id)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("title", "body", "told"),
+    [
+        ("short", "short", ("short", "")),
+        ("short", "\n short \nand more", ("short", "and more")),
+        ("given", "short\nand more", ("given", "short\nand more")),
+        ("", "", ("", "")),
+    ],
+)
+def test_a_headline_is_the_title_or_the_line_it_was_derived_from(
+    title: str, body: str, told: tuple[str, str]
+) -> None:
+    assert record.headline(title, body) == told
+    derived = record.title_of({"body": LONG})
+    assert derived.endswith("…") and record.headline(derived, LONG) == (LONG, "")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("text", ["plain words in a row", "数据库连接池的大小", "e\u0301" * 30, ""])
+def test_no_line_is_wider_than_it_may_be(text: str) -> None:
+    for most in range(3, 40):
+        assert terminal.cells(terminal.cut(text, most)) <= most
+        lines = terminal.folded(text, most)
+        assert all(terminal.cells(line) <= most for line in lines)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
