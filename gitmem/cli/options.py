@@ -15,7 +15,7 @@ from ..core.errors import MemError, UsageError
 from ..engine.filters import Filter
 from ..store import Store
 from . import app
-from .common import opened, when, write, write_json
+from .common import opened, warn, when, write, write_json
 from .pager import paged
 
 
@@ -174,7 +174,12 @@ class Filters(NamedTuple):
         if since and until and since > until:
             message = f"--since {self.since} is later than --until {self.until}"
             raise UsageError(message, hint="no memory is between them; did you mean them swapped?")
-        paths = map(store.repo.path_in_tree, self.path)
+        paths = [store.repo.path_in_tree(path) for path in self.path]
+        if paths or self.type:
+            from ..memory import misnamed
+
+            for line in misnamed.notes(store, paths, self.type, self.at or "HEAD"):
+                warn(f"note: {line}")
         return Filter(
             types=self.type,
             tags=self.tag,

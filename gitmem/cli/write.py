@@ -11,7 +11,7 @@ import typer
 
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
-from ..memory import memories, remember, write_gate
+from ..memory import memories, misnamed, remember, write_gate
 from ..memory.memories import Found
 from ..render import progress
 from ..store import Store
@@ -80,9 +80,6 @@ def remember_command(
             error = (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
             facts = {"id": None, "status": result.status, "reason": result.reason}
             return Answer(facts, error=error)
-        if draft.type and draft.type.lower() not in record.TYPES:
-            known = ", ".join(record.TYPES)
-            warn(f"note: '{draft.type}' is none of the usual types ({known}); stored as it is")
         line = f"remembered {result.id[:8]} [{result.scope}] {result.title}"
         if result.status == remember.DUPLICATE:
             line = f"known as {result.id[:8]} ({result.reason})"
@@ -149,6 +146,9 @@ def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[s
         warn(f"note: {write_gate.LEFT_OUT}")
     if "paths" in words:
         words["paths"] = [store.repo.path_in_tree(path) for path in words["paths"]]
+    named = (words.get("paths") or [], [words.get("type") or ""])
+    for line in misnamed.notes(store, *named, words.get("commit") or "HEAD"):
+        warn(f"note: {line}")
     return words
 
 

@@ -51,7 +51,7 @@ def _split(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]], wrong: list[
         if ":" in p["path"] and not p.get("blob") and not p.get("lines")
     }
     asked = [(i, name) for i, text in texts.items() for name in (text, text.rpartition(":")[0])]
-    found = _there(repo, [(paths[i][0], name) for i, name in asked])
+    found = exist(repo, [(paths[i][0], name) for i, name in asked])
     there = {one for one, is_there in zip(asked, found, strict=True) if is_there}
     for i, text in texts.items():
         entry = paths[i][1]
@@ -75,7 +75,7 @@ def _range(name: str, lines: str) -> str:
     return f"'{name[:200]}:{lines[:40]}' {said}" if said else ""
 
 
-def _there(repo: Repo, names: Sequence[tuple[str, str]]) -> list[bool]:
+def exist(repo: Repo, names: Sequence[tuple[str, str]]) -> list[bool]:
     """Whether each (commit, name) is a file or a directory, there or in the work tree."""
     asked = [(commit, name) for commit, name in names if commit and name]
     ids = repo.git.entries([(commit, bare(name)) for commit, name in asked])

@@ -21,7 +21,7 @@ from ..core import record
 from ..engine import anchor_state_store, memory_rows, reinstated
 from ..engine.cache import Cache
 from ..engine.filters import Filter
-from ..memory import view
+from ..memory import misnamed, view
 from ..store import Store
 from .file_lines import Line, Target, Withheld, blamed, target
 from .path_memories import Matches
@@ -136,13 +136,19 @@ def _at_head(
         # Finds what was squashed into the commits that wrote the lines.
         anchor_state.states(repo, cache, anchor_state.of_memories(cache), head)
     matches.find(names, lines)
-    unknown = not names.kind and not matches.names_path()
-    if unknown and (branch := _branch_with(store, asked.path)):
-        store.warn(
-            f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there"
-        )
+    if not names.kind and not matches.names_path():
+        _tell_absent(store, asked.path)
     anchors = {anchor for _, anchor, _, _ in matches.facts() if record.object_id(anchor)}
     return matches, anchor_state.states(repo, cache, anchors, head)
+
+
+def _tell_absent(store: Store, path: str) -> None:
+    """Where else to ask about a path that is not at HEAD and that no memory names."""
+    if branch := _branch_with(store, path):
+        store.warn(f"hint: '{path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there")
+        return
+    for line in misnamed.notes(store, [path], ()):
+        store.warn(f"note: {line}")
 
 
 def _objects(
