@@ -250,7 +250,7 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
         ),
         "memory": sorted(
             db.execute(
-                "SELECT m.id, l.version, m.status, m.scope, m.type, m.at, m.author, m.phase,"
+                "SELECT m.id, l.version, m.status, m.scope, m.type, m.at, m.author,"
                 " m.source, m.anchor, m.digest FROM memory m JOIN line l ON l.n = m.line"
             ),
             key=repr,

@@ -26,7 +26,7 @@ class Field:
     inherited = False  # a memory that takes the place of another has it from there
     exported = True
     searched = False  # recall looks for words in it
-    label = ""  # the name under which the cache finds a memory by one entry
+    label = ""  # the name under which filters find a memory by its value, or by one entry of it
     natural = True  # somebody's prose: what cannot be decoded is refused, not replaced
     choices: tuple[str, ...] = ()  # the words that a CHOICE may have
 
@@ -54,7 +54,7 @@ FIELDS = (
     Field("facts", LIST, _ENTRY, searched=True),
     Field("concepts", LIST, _ENTRY, searched=True),
     Field("source", LINE, _LONG_LINE),
-    Field("phase", LINE, _LONG_LINE, inherited=True, searched=True),
+    Field("phase", LINE, _LONG_LINE, inherited=True, searched=True, label="phase"),
     Field("provenance", CHOICE, natural=False, choices=PROVENANCE),
     Field("confidence", NUMBER, natural=False),
     Field("supersedes", IDS, draft=False, exported=False, natural=False),

@@ -30,8 +30,8 @@ _COMPARED = {
     ),
     "the marks of commits differ from the records": "SELECT * FROM patch_mark",
     "the row of a memory differs from its record": (
-        "SELECT l.version, m.id, m.nth, m.status, m.scope, type, m.at, author, phase, source,"
-        " anchor, m.digest, confidence FROM memory m LEFT JOIN line l ON l.n = m.line"
+        "SELECT l.version, m.id, m.nth, m.status, m.scope, type, m.at, author, source, anchor,"
+        " m.digest, confidence FROM memory m LEFT JOIN line l ON l.n = m.line"
     ),
     "a united text differs from its records": (
         "SELECT l.version, u.digest, u.raw, (SELECT group_concat(hex(version)) FROM (SELECT version"

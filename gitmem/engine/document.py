@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record, version_of
-from ..core.record_fields import FIELDS
+from ..core.record_fields import ENTRIES, FIELDS
 from . import embed
 from .cache import CODE
 from .memory_rows import entries
@@ -156,7 +156,7 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
 
 
 def columns(data: dict[str, object]) -> tuple[object, ...]:
-    """What filters and priors look at: type, at, author, phase, source, anchor, digest, confidence.
+    """What filters and priors look at: type, at, author, source, anchor, digest, confidence.
 
     `at` is the time that the record claims, "" for a malformed one: no clock is in the cache.
     """
@@ -164,7 +164,6 @@ def columns(data: dict[str, object]) -> tuple[object, ...]:
         field(data, "type"),
         record.moment(data.get("at")),
         field(data, "author"),
-        field(data, "phase"),
         field(data, "source") or None,
         field(data, "commit"),
         content_digest(field(data, "title"), field(data, "body")),
@@ -181,13 +180,12 @@ def confidence_of(data: dict[str, object]) -> float | None:
 
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
-    """(label, value) pairs: the paths, and the entries of fields that have a label."""
-    return {("path", storable(p)) for p in paths_of(data)} | {
-        (field.label, storable(str(value)))
-        for field in FIELDS
-        if field.label
-        for value in items(data.get(field.name))
-    }
+    """(label, value) pairs: the paths, and the values of fields that have a label."""
+    found = {("path", storable(path)) for path in paths_of(data)}
+    for name, label, kind in [(f.name, f.label, f.kind) for f in FIELDS if f.label]:
+        values = items(data.get(name)) if kind in ENTRIES else [field(data, name)]
+        found |= {(label, storable(str(value))) for value in values if value != ""}
+    return found
 
 
 def paths_of(data: dict[str, object]) -> list[str]:

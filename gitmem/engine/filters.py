@@ -123,7 +123,7 @@ class Filter:
         yield self.types, f"type IN ({_marks(self.types)})", self.types
         yield self.tags, _labelled("tag", f"value IN ({_marks(self.tags)})"), self.tags
         yield self.paths, *self._below()
-        yield self.phase, "phase = ?", [self.phase]
+        yield self.phase, _labelled("phase", "value = ?"), [self.phase]
         yield self.since, "at >= ?", [self.since]
         yield self.until, "at <= ?", [self.until]
         yield self.author, "instr(casefold(author), ?) > 0", [self.author.casefold()]

@@ -66,9 +66,9 @@ class MemoryTables:
         first = self.next_row
         self.next_row += len(wanted)
         self.db.executemany(
-            "INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source,"
+            "INSERT INTO memory(row, id, line, status, scope, type, at, author, source,"
             " anchor, digest, confidence, nth) SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9,"
-            " ?10, ?11, ?13 FROM line WHERE version = ?12",
+            " ?10, ?12 FROM line WHERE version = ?11",
             [
                 (row, r.id, status, *columns(r.data), bytes.fromhex(r.version), nth)
                 for row, (r, status, nth) in enumerate(wanted, first)

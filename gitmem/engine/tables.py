@@ -85,8 +85,8 @@ CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT N
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded,
 -- 2 forgotten. nth: 0 for the version to show first, 1 and more for its alternatives.
 CREATE TABLE memory(row INTEGER PRIMARY KEY, nth INTEGER NOT NULL, id TEXT NOT NULL, line INTEGER
-  NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL, type TEXT, at TEXT, author TEXT, phase
-  TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL);
+  NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL, type TEXT, at TEXT, author TEXT,
+  source TEXT, anchor TEXT, digest BLOB, confidence REAL);
 CREATE INDEX memory_id ON memory(id);
 CREATE INDEX memory_nth ON memory(id) WHERE nth > 0;
 -- Rows whose text no single line has (`unite`): the numbers of all lines it is made of, `line`
