@@ -382,7 +382,7 @@ def test_completion_of_the_readme_completes(lab: Lab) -> None:
     shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m gitmem \"$@\"\n")
     shim.chmod(0o755)
     for words, expected in (
-        ("git mem re", {"reanchor", "recall", "receipts", "remember", "review"}),
+        ("git mem re", {"reanchor", "recall", "receipts", "remember", "restore", "review"}),
         ("git mem recall --t", {"--type", "--tag", "--tags"}),
     ):
         script = (

@@ -31,6 +31,15 @@ def forget(memory: str, after: list[str]) -> Record:
     return made(record.forget(memory, after))
 
 
+def restore(memory: str, after: list[str]) -> Record:
+    return made(record.restore(memory, after))
+
+
+def taken_back(records: list[Record], id: str) -> Record:
+    """The record that `git mem restore` would write."""
+    return restore(id, [r.version for r in fold.fold(records)[id].hidden_by])
+
+
 def view(records: list[Record]) -> dict[str, object]:
     """Everything a reader can see of a fold."""
     return {
@@ -51,13 +60,16 @@ def histories(draw: st.DrawFn) -> list[Record]:
         after = draw(
             st.lists(st.sampled_from([r.version for r in records] + ["f" * 32]), max_size=3)
         )
-        kind = draw(st.sampled_from(["edit", "forget", "supersede", "share", "purge", "unknown"]))
+        kinds = ["edit", "forget", "supersede", "share", "purge", "restore", "unknown"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "edit":
             records.append(edit(target.id, f"edit {i}", after))
         elif kind == "forget":
             records.append(forget(target.id, after))
         elif kind == "supersede":
             records.append(create(f"instead {i}", after=after, supersedes=[target.id]))
+        elif kind == "restore":
+            records.append(restore(target.id, after))
         elif kind == "share":
             records.append(made(record.share(target.id)))
         elif kind == "purge":
@@ -390,7 +402,7 @@ def test_sets_of_more_entries_than_a_record_may_have_are_not_united() -> None:
     st.lists(
         st.tuples(
             st.integers(0, 2),
-            st.sampled_from(["tags", "title", "type", "facts", "forget", "sync"]),
+            st.sampled_from(["tags", "title", "type", "facts", "forget", "restore", "sync"]),
             st.integers(0, 3),
             st.integers(0, 2),
         ),
@@ -409,9 +421,11 @@ def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
         if what == "sync":
             mine.update(clones[other])
             continue
-        if not memory.versions:
+        if (memory.status == fold.ACTIVE) == (what == "restore"):
             continue
-        if what == "forget":
+        if what == "restore":
+            r = taken_back([*mine.values()], base.id)
+        elif what == "forget":
             r = forget(base.id, memory.heads[:1])
         else:
             tags = set(memory.versions[0].data.get("tags", [])) ^ {f"t{n}"}

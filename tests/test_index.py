@@ -51,6 +51,7 @@ OPS = (
     "edit",
     "edit",
     "forget",
+    "restore",
     "supersede",
     "share",
     "purge",
@@ -163,6 +164,9 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:  # noqa: C901
                 "id": old[0],
                 "after": [v for i, v, _ in made if i == old[0]],
             }
+        elif op == "restore" and old:
+            taken = [v for i, v, _ in made if c % 2 or i == old[0]][-(1 + b % 2) :]
+            data = {**common, "op": "restore", "id": old[0], "after": taken}
         elif op in ("share", "feedback") and old:
             data = {**common, "op": op, "id": old[0]}
         elif op == "mark":
@@ -212,7 +216,7 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:  # noqa: C901
                 b"[1]",
             )[a % 5]
         )
-        if data and data["op"] in ("create", "edit", "forget", "mark", "move"):
+        if data and data["op"] in ("create", "edit", "forget", "restore", "mark", "move"):
             made.append((str(data["id"]), record.version_of(line), anchor))
         out += [(key, line, s) for s in (("team", "private") if where == "both" else (where,))]
         if b % 5 == 0:
@@ -237,6 +241,11 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
         "line": sorted(db.execute("SELECT version, memory, op, scope, raw FROM line")),
         "cover": sorted(
             db.execute("SELECT c.version, l.version FROM cover c JOIN line l ON l.n = c.by")
+        ),
+        "effective_cover": sorted(
+            db.execute(
+                "SELECT c.version, l.version FROM effective_cover c JOIN line l ON l.n = c.by"
+            )
         ),
         "move": sorted(
             db.execute("SELECT m.old, m.new, l.version FROM move m JOIN line l ON l.n = m.n")

@@ -145,12 +145,11 @@ def _chosen(lines: list[Line], until: float) -> list[Line] | None:
         # Not a create alone: it may take the place of another memory.
         if (_CREATE not in line or _AFTER in line) and (found := record.parse(line)):
             away.append(found)
-    ids, gone = fold.purged(away)
-    gone.update(v for found in away if found.op in record.COVER_OPS for v in found.after)
+    (ids, gone), covers = fold.purged(away), fold.Covers(away)
     contents: list[tuple[bool, bool, str, str, Line]] = []
     latest = record.latest()
     for item, found in _contents(lines):
-        if found.version not in gone and found.id not in ids:
+        if found.version not in gone and found.id not in ids and not covers.of(found):
             data = found.data
             first = data.get("type") in _FIRST
             at = record.when(data.get("at"), latest)

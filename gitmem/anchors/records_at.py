@@ -1,8 +1,9 @@
 """Which records count as of a revision: what git can tell of when something was said.
 
 A memory is known from the commit on that it is about, whenever it was written. A record that takes
-a text away counts from a commit on as well: a `create` that supersedes from its own, an `edit` or
-`forget` from the HEAD it was made at (`head`). Before that the former text and status stand.
+a text away, or brings one back, counts from a commit on as well: a `create` that supersedes from
+its own, an `edit`, `forget` or `restore` from the HEAD it was made at (`head`). Before that the
+former text and status stand.
 
 Promise: a record is left out only where git says that it came later. What git cannot tell (a record
 without `head`, a commit that is not here, or that nothing holds any more) counts everywhere. Where

@@ -90,10 +90,11 @@ def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int]
     # Those that `head` certainly does not have.
     away = [a for a, s in states.items() if s.state == UNMERGED or s.reason == ABSENT]
     found = cache.among(
-        "SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
-        f" CROSS JOIN memory m ON m.row IN ({_OF_LINE}) WHERE c.at <> '' AND c.at IN {{}}"
+        "SELECT DISTINCT m.row, m.anchor FROM effective_cover c"
+        f" CROSS JOIN line l ON l.version = c.version CROSS JOIN memory m ON m.row IN ({_OF_LINE})"
+        " WHERE c.at <> '' AND c.at IN {}"
         " AND (m.status = ?2 OR m.row IN (SELECT row FROM reinstated)) AND NOT EXISTS"
-        " (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN {})",
+        " (SELECT 1 FROM effective_cover d WHERE d.version = c.version AND d.at NOT IN {})",
         away,
         SUPERSEDED,
     )

@@ -33,6 +33,7 @@ GROUPS = {
         Command("edit", "write", "Change its text, type, tags or paths", _DAILY),
         Command("supersede", "write", "Put a new memory in the place of an old one", _DAILY),
         Command("forget", "write", "Hide memories", _DAILY),
+        Command("restore", "write", "Bring forgotten memories back"),
         Command("import", "transfer", "Take in a file, commit messages, decision records"),
         Command("purge", "purge", "Take a text out for good: notes, history, objects"),
     ),

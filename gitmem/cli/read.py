@@ -75,20 +75,27 @@ def list_command(
     all: bool = flag("--all", "Also memories of unmerged branches."),
     stale: bool = flag("--stale", "Only memories with a path that changed or went."),
     superseded: bool = flag("--include-superseded", "Also memories that were superseded."),
+    forgotten: bool = flag("--forgotten", "Those that were forgotten, by whom, when and why."),
 ) -> int:
     """List memories, newest first."""
+    if forgotten and (stale or superseded or filters.at):
+        raise UsageError("--forgotten excludes --stale, --include-superseded and --at")
     conditions = filters.conditions(store, superseded)
     if not limit and render.is_terminal() and not as_json and not all:
         limit = 50
-    found = listing.list_memories(
-        store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
-    )
+    if forgotten:
+        found = listing.list_forgotten(store, conditions, limit)
+    else:
+        found = listing.list_memories(
+            store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
+        )
     if as_json:
         write_json(found.items)
     else:
         render.listing(found.items)
         if not found.items:
-            write("no memories" + ("" if conditions.empty else " pass this filter"))
+            narrowed = "" if conditions.empty else " pass this filter"
+            write(f"no {'forgotten ' if forgotten else ''}memories{narrowed}")
         render.left_out(_left_out(found))
     tell_elsewhere(store)
     return 0

@@ -1,4 +1,4 @@
-"""Commands that write memories: remember, edit, supersede, forget, share, sign."""
+"""Commands that write memories: remember, edit, supersede, forget, restore, share, sign."""
 
 import os
 from collections import Counter
@@ -20,7 +20,8 @@ from .common import refused, values, warn, write, write_json
 from .options import AllowSecret, Answer, Id, Ids, argument, command, flag, text, texts
 
 Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
-_Change = Callable[[Store, str], Found]
+_Done = tuple[Found, dict[str, Any], list[str]]  # what else is said of it, as JSON and as lines
+_Change = Callable[[Store, str], _Done]
 _TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
 _PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
 
@@ -228,16 +229,45 @@ def forget_command(
     as_json: bool,
     reason: str = text("--reason", "Why, for whoever looks at it later."),
 ) -> int:
-    """Hide memories, here and wherever the notes arrive.
+    """Hide memories, here and wherever the notes arrive; `git mem restore` undoes it.
 
     The text stays in the history of the notes.
     """
     from ..agents import automemory_export
 
-    forget = partial(memories.forget, reason=reason, allow_secret=allow_secret)
+    def forget(store: Store, id: str) -> _Done:
+        found = memories.forget(store, id, reason, allow_secret=allow_secret)
+        undo = f"git mem restore {found.short}"
+        left = memories.left_superseded(store, found)
+        for old in left:
+            warn(
+                f"note: '{_title(old)}', whose place it had taken, stays superseded;"
+                f" `git mem restore {old.short}` brings it back"
+            )
+        facts = {"undo": undo, "left_superseded": [old.memory.id for old in left]}
+        return found, {name: value for name, value in facts.items() if value}, [f"undo: {undo}"]
+
     failed = _each(store, ids, forget, "forgotten", as_json)
     automemory_export.tend(store)  # an agent's file of a forgotten memory goes, too
     return failed
+
+
+@command("restore")
+def restore_command(store: Store, ids: Ids, as_json: bool) -> int:
+    """Bring forgotten memories back, here and wherever the notes arrive.
+
+    Also one that another took the place of; the other stays. `git mem list --forgotten` names the
+    forgotten ones. What was purged is gone for good.
+    """
+
+    def restore(store: Store, id: str) -> _Done:
+        found = memories.restore(store, id)
+        if found.memory.superseded_by and not found.counts:
+            by = ", ".join(other[:8] for other in found.memory.superseded_by)
+            warn(f"note: {by} took its place, and `git mem restore {found.short}` undoes that, too")
+        return found, {}, []
+
+    return _each(store, ids, restore, "restored", as_json)
 
 
 @command("share")
@@ -249,13 +279,13 @@ def share_command(
 ) -> int:
     """Copy private memories into the shared notes."""
     share = partial(memories.share, allow_secret=allow_secret)
-    return _each(store, ids, share, "shared", as_json)
+    return _each(store, ids, _plainly(share), "shared", as_json)
 
 
 @command("sign")
 def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""
-    return _each(store, ids, memories.sign, "signed", as_json)
+    return _each(store, ids, _plainly(memories.sign), "signed", as_json)
 
 
 def _each(store: Store, ids: list[str], change: _Change, status: str, as_json: bool) -> int:
@@ -263,11 +293,19 @@ def _each(store: Store, ids: list[str], change: _Change, status: str, as_json: b
     failed, verb = 0, "forgot" if status == "forgotten" else status
     for id in ids:
         try:
-            found = change(store, id)
+            found, facts, lines = change(store, id)
         except MemError as e:
             refused(e.message, e.hint)
             failed = 1
             continue
-        line = f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}"
-        Answer({"id": found.memory.id, "status": status}, [line]).print(as_json)
+        line = f"{verb} {found.short} {_title(found)}"
+        Answer({"id": found.memory.id, "status": status, **facts}, [line, *lines]).print(as_json)
     return failed
+
+
+def _plainly(change: Callable[[Store, str], Found]) -> _Change:
+    return lambda store, id: (change(store, id), {}, [])
+
+
+def _title(found: Found) -> str:
+    return record.title_of(found.record.data)

@@ -3,7 +3,8 @@
 Promise: the result depends only on the *set* of records, so folding commutes, is associative and
 idempotent, and every clone that holds the same lines shows the same memories.
 
-A record covers the versions in its `after`. A content version that nothing covers is visible; two
+A record covers the versions in its `after`, until a `restore` of the memory names that record: then
+it covers no version of this memory any more. A content version that nothing covers is visible; two
 of them are concurrent edits, shown as one where they do not contradict each other (`unite`), else
 both, until one record covers them. A memory whose versions are all covered is forgotten, or
 superseded where content of another memory did it. Purge records remove every record of the memory,
@@ -32,13 +33,18 @@ ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 class Memory:
     """What the records say of one id.
 
-    `versions`: visible content records (for a superseded memory the last ones), the one to show
-    first, united where they do not contradict each other (`unite`); more than one are alternatives.
+    `versions`: visible content records (of a memory that is not active the last ones), the one to
+    show first, united where they do not contradict each other (`unite`); more than one are
+    alternatives.
     `apart`: all of them as their lines say them, the oldest first. `heads`: every version an edit
-    or forget of this memory must name in `after`.
+    or forget of this memory must name in `after`. `hidden_by`: the records that a restore must name
+    to take one step back, forgets first; empty for an active memory.
     """
 
-    __slots__ = ("apart", "heads", "id", "records", "status", "superseded_by", "versions")
+    __slots__ = (
+        *("apart", "heads", "hidden_by", "id", "records", "status", "superseded_by"),
+        "versions",
+    )
 
     def __init__(self, id: str, records: list[Record]) -> None:
         self.id = id
@@ -48,6 +54,7 @@ class Memory:
         self.heads: list[str] = []
         self.status = FORGOTTEN
         self.superseded_by: list[str] = []
+        self.hidden_by: list[Record] = []
 
 
 def purged(records: Iterable[Record]) -> tuple[set[str], set[str]]:
@@ -105,37 +112,55 @@ def fold(records: Iterable[Record]) -> dict[str, Memory]:
             for v, r in unique.items()
             if r.op == "purge" or (r.id not in ids and v not in lines)
         }
-    covered: dict[str, list[Record]] = {}
     groups: dict[str, list[Record]] = {}
     for r in unique.values():
-        if r.op == "purge" or r.op in COMMIT_OPS or r.op in APART_OPS:
-            continue
-        groups.setdefault(r.id, []).append(r)
-        if r.op in COVER_OPS:
-            for v in r.after:
-                if v != r.version:
-                    covered.setdefault(v, []).append(r)
-    return {id: _memory(id, group, covered) for id, group in groups.items()}
+        if r.op != "purge" and r.op not in COMMIT_OPS and r.op not in APART_OPS:
+            groups.setdefault(r.id, []).append(r)
+    covers = Covers(unique.values())
+    return {id: _memory(id, group, covers) for id, group in groups.items()}
 
 
-def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) -> Memory:
+class Covers:
+    """Which records cover a version, less those that a restore takes back."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._by: dict[str, list[Record]] = {}
+        self._back: dict[str, set[str]] = {}  # {memory: versions that its restores name}
+        for r in records:
+            if r.op in COVER_OPS:
+                for v in r.after:
+                    if v != r.version:
+                        self._by.setdefault(v, []).append(r)
+            elif r.op == "restore":
+                self._back.setdefault(r.id, set()).update(r.after)
+
+    def of(self, record: Record) -> list[Record]:
+        found = self._by.get(record.version, [])
+        back = self._back.get(record.id)
+        return [c for c in found if c.version not in back] if back else found
+
+
+def _memory(id: str, records: list[Record], covers: Covers) -> Memory:
     records.sort(key=lambda r: r.version)
     memory = Memory(id, records)
     contents = [r for r in records if r.op in CONTENT_OPS]
-    memory.heads = [r.version for r in records if r.op in COVER_OPS and r.version not in covered]
-    visible = [r for r in contents if r.version not in covered]
+    memory.heads = [r.version for r in records if r.op in COVER_OPS and not covers.of(r)]
+    visible = [r for r in contents if not covers.of(r)]
     if visible:
         memory.status = ACTIVE
     else:
-        # Superseded: only content of other memories took the last versions away.
-        visible = [
-            r
-            for r in contents
-            if all(c.op in CONTENT_OPS and c.id != id for c in covered[r.version])
-        ]
+        # The last texts are those that no other text of the memory took the place of. Superseded:
+        # only content of other memories took one of them away.
+        last = {r: found for r in contents if not _edited(id, found := covers.of(r))}
+        visible = [r for r, found in last.items() if all(c.op in CONTENT_OPS for c in found)]
+        hidden_by = {c.version: c for found in last.values() for c in found}
+        forgets = [c for c in hidden_by.values() if c.op == "forget"]
+        # A forget that a later one covers hid an earlier text.
+        memory.hidden_by = [c for c in forgets if not covers.of(c)] or [*hidden_by.values()]
         if visible:
             memory.status = SUPERSEDED
-            memory.superseded_by = sorted({c.id for r in visible for c in covered[r.version]})
+            memory.superseded_by = sorted({c.id for r in visible for c in last[r]})
+        visible = visible or [*last]
     memory.versions = memory.apart = visible
     if len(visible) > 1:
         from . import unite  # of few memories there are several
@@ -143,6 +168,10 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
         memory.apart = sorted(visible, key=_by_time)
         memory.versions = unite.united(once(memory.apart), records)
     return memory
+
+
+def _edited(id: str, covers: list[Record]) -> bool:
+    return any(c.op in CONTENT_OPS and c.id == id for c in covers)
 
 
 def once(versions: Iterable[Record]) -> list[Record]:

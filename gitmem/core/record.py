@@ -37,12 +37,14 @@ DEFAULT_TYPE = "discovery"
 # Records that bring a text, and records that take versions away.
 CONTENT_OPS = ("create", "edit")
 COVER_OPS = ("create", "edit", "forget")
+# Records that the fold reads: all whose `after` means something to it.
+FOLD_OPS = (*COVER_OPS, "restore")
 # Records about commits: their `id` is the full id of one, and no memory has it.
 COMMIT_OPS = ("mark", "move")
 # Records that are no part of a memory: their `id` is their own.
 APART_OPS = ("receipt", "feedback", "suggest", "verdict", "calibration")
 # What a memory's id finds; any other line goes by its version.
-MEMORY_OPS = (*COVER_OPS, "share", "purge")
+MEMORY_OPS = (*FOLD_OPS, "share", "purge")
 
 MAX_BODY = 64 * 1024  # bytes of UTF-8, unless mem.maxBody says otherwise
 MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
@@ -200,6 +202,11 @@ def edit(
 def forget(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
     """Hides the versions in `after`, and only those."""
     return envelope("forget", {"id": memory, "after": sorted(after)}, at, extra)
+
+
+def restore(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """Takes back what the records in `after` did to this memory, and to no other."""
+    return envelope("restore", {"id": memory, "after": sorted(after)}, at, extra)
 
 
 def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core import fold, record, text
 from ..core.digest import sha256
-from ..core.record import CONTENT_OPS, Record, version_of
+from ..core.record import Record, version_of
 from ..core.record_fields import ENTRIES, FIELDS
 from . import embed
 from .cache import CODE
@@ -146,11 +146,11 @@ def union_of(r: Record) -> tuple[tuple[str, ...], bytes]:
 
 def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Record, int]]:
     """The (record, status) pairs that have a row: each version shown, the first one to show first,
-    or one of a forgotten memory. `scopes`: of its versions, {version: bits}."""
+    or the last one of a forgotten memory. `scopes`: of its versions, {version: bits}."""
     status = _STATUS[memory.status]
     if memory.status == fold.FORGOTTEN:
-        contents = [r for r in memory.records if r.op in CONTENT_OPS]
-        best = sorted(contents, key=lambda r: -(scopes.get(r.version, 0) & TEAM))
+        newest = memory.apart[::-1]
+        best = sorted(newest, key=lambda r: -(scopes.get(r.version, 0) & TEAM))
         return [(r, status) for r in best[:1]]
     return [(r, status) for r in versions_shown(memory, scopes)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core import fastjson, record
 from ..core.record import clean
-from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
+from .document import ACTIVE, FORGOTTEN, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Filter:
         self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
         self.without = without  # no memories of these commits
         self.superseded = superseded
+        self.forgotten = False  # whether only these are searched (`listing.list_forgotten`)
         # Only memories whose signature was found to be in such a state.
         self.signatures: Sequence[str] | None = None
         # without what came back for other HEADs than this one (`reinstated.seen_from`)
@@ -80,7 +81,8 @@ class Filter:
     @property
     def plain(self) -> bool:
         """Whether every active row that the table `memory` shows meets them."""
-        return not (self.superseded or any(applies for applies, *_ in self._conditions()))
+        others = self.superseded or self.forgotten
+        return not (others or any(applies for applies, *_ in self._conditions()))
 
     def copy(self) -> Filter:
         other = Filter()
@@ -111,7 +113,8 @@ class Filter:
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
         where = ["status <= ?" if self.superseded else "status = ?"]
-        args: list[object] = [SUPERSEDED if self.superseded else ACTIVE]
+        status = SUPERSEDED if self.superseded else FORGOTTEN if self.forgotten else ACTIVE
+        args: list[object] = [status]
         for applies, condition, values in self._conditions():
             if applies:
                 where.append(condition)

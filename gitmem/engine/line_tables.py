@@ -75,7 +75,7 @@ def store(db: Connection, fresh: list[Record], scopes: Mapping[str, int]) -> Non
     covers = [
         (version, _counts_from(r), bytes.fromhex(r.version))
         for r in fresh
-        if r.op in record.COVER_OPS
+        if r.op in record.FOLD_OPS
         for version in proper(r.after)
     ]
     db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers)

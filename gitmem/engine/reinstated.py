@@ -57,7 +57,7 @@ def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, s
         return out
     sql = (
         "SELECT m.row, b.raw, c.at FROM memory m JOIN line l ON l.n = m.line"
-        " JOIN cover c ON c.version = l.version JOIN line b ON b.n = c.by"
+        " JOIN effective_cover c ON c.version = l.version JOIN line b ON b.n = c.by"
         " WHERE m.row IN {} AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
     )
     for row, raw, at in select_in(cache.db, sql, rows):

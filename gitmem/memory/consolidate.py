@@ -186,7 +186,7 @@ _SUCCESSORS = f"""
         SELECT id, row, id FROM old UNION
         SELECT a.start, a.row, CAST(c.memory AS TEXT) FROM chain a
         JOIN memory m ON m.id = a.id AND m.status = {SUPERSEDED} JOIN line l ON l.n = m.line
-        JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
+        JOIN effective_cover v ON v.version = l.version JOIN line c ON c.n = v.by
     )
     SELECT a.start, max(a.id), max(m.scope & {TEAM}) FROM chain a
     JOIN memory m ON m.id = a.id AND m.status = 0
@@ -195,7 +195,7 @@ _SUCCESSORS = f"""
 # The team's memories that only a private one has replaced: in force for everybody else.
 _REPLACED_PRIVATELY = f"""
     SELECT m.id FROM memory m JOIN line l ON l.n = m.line
-    JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by
+    JOIN effective_cover v ON v.version = l.version JOIN line c ON c.n = v.by
     WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0
     GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC
 """

@@ -142,7 +142,7 @@ def _supersedes(cache: Cache, rows: set[int]) -> Edges:
     # By the memory that covers a version, not by its line: an edit since has another one.
     pairs = cache.db.execute(
         "SELECT n.row, o.row FROM memory o JOIN line l ON l.n = o.line"
-        " JOIN cover c ON c.version = l.version JOIN line b ON b.n = c.by"
+        " JOIN effective_cover c ON c.version = l.version JOIN line b ON b.n = c.by"
         " JOIN memory n ON n.id = CAST(b.memory AS TEXT)"
         " WHERE o.status < 2 AND n.status < 2 AND n.id <> o.id"
     )

@@ -75,6 +75,31 @@ def list_memories(
     return store.with_cache(read)[0]
 
 
+def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Listed:
+    """What was forgotten, on all branches, the last first; `forgotten`: who did it, when, why."""
+    gone = wanted.copy()
+    gone.forgotten = True
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        items = view.objects(store, cache, rows_of(cache, gone))
+        for item in items:
+            by = memories.load(cache, item["id"]).memory.hidden_by
+            item["forgotten"] = max(map(_who, by), key=lambda said: str(said["at"] or ""))
+        return items
+
+    items = store.with_cache(read)[0]
+    items.sort(key=lambda item: str(item["forgotten"]["at"] or ""), reverse=True)
+    return Listed(items[:limit], len(items) - len(items[:limit]))
+
+
+def _who(r: record.Record) -> dict[str, Any]:
+    return {
+        "at": record.moment(r.data.get("at")) or None,
+        "author": memory_rows.word(r.data.get("author")),
+        "reason": memory_rows.word(r.data.get("reason")),
+    }
+
+
 def _stands(
     store: Store, cache: Cache, wanted: Filter, all_branches: bool
 ) -> dict[str, anchor_state.AnchorState]:
@@ -129,9 +154,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
         {
             "version": r.version,
             "op": r.op,
-            "at": record.moment(r.data.get("at")) or None,
-            "author": memory_rows.word(r.data.get("author")),
-            "reason": memory_rows.word(r.data.get("reason")),
+            **_who(r),
             "after": r.after,
         }
         for r in records

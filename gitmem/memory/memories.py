@@ -1,4 +1,4 @@
-"""One memory at a time: find by id prefix, edit, supersede, forget, share.
+"""One memory at a time: find by id prefix, edit, supersede, forget, restore, share.
 
 Promise: each change is one appended record that names the versions it saw, so a concurrent change
 elsewhere stays visible. What was superseded on a branch that HEAD has not can be changed at HEAD:
@@ -38,8 +38,7 @@ class Found:
         self.scope = scope
         # It is active, or was superseded where HEAD is not (`reinstate`).
         self.counts = memory.status == fold.ACTIVE
-        contents = memory.versions or [r for r in memory.records if r.op in record.CONTENT_OPS]
-        self.record = contents[0]  # the version to show
+        self.record = memory.versions[0]  # the version to show
         # The versions that stood beside it until the edit that this is the answer to.
         self.settled: list[record.Record] = []
 
@@ -175,7 +174,7 @@ def _edited(
     if not found.counts:
         raise MemError(
             f"memory '{found.short}' is {found.memory.status}",
-            hint="remember it again to bring it back",
+            hint="`git mem restore` brings it back",
         )
     old = found.record.data
     merged = record_content.sound({k: old[k] for k in CONTENT if k in old and k != "supersedes"})
@@ -295,6 +294,32 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
     return found
 
 
+def left_superseded(store: Store, gone: Found) -> list[Found]:
+    """The memories whose place a forgotten one alone had taken: nothing stands there now."""
+    named = memory_rows.words(gone.record.data.get("supersedes"))
+    known, _ = store.with_cache(lambda cache: load_many(cache, named))
+    return [f for f in known.values() if f.memory.superseded_by == [gone.memory.id]]
+
+
+def restore(store: Store, prefix: str) -> Found:
+    """Takes back what hides a memory: forgets, or else what took its place. The answer is what it
+    was before. A purge took the text away, and nothing brings that back.
+    """
+    found = find(store, prefix)
+    if found.counts:
+        raise MemError(f"memory '{found.short}' is not forgotten")
+    author = _admitted(store, {}, False)["author"]
+    data = record.restore(
+        found.memory.id,
+        [r.version for r in found.memory.hidden_by],
+        author=author,
+        commit=found.record.data.get("commit"),
+        head=store.repo.head(),
+    )
+    _append(store, found.scope, [data], "restore")
+    return find(store, found.memory.id)
+
+
 def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     """Gives a private memory to the team: its own lines, byte for byte, and who did it."""
     found = find(store, prefix)
@@ -303,7 +328,7 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.short}' is forgotten")
     write_gate.stored(store, {}, {"author": store.settings.author}, allow_secret)
-    own = [r for r in found.memory.records if r.op in record.COVER_OPS]
+    own = [r for r in found.memory.records if r.op in record.FOLD_OPS]
     for r in own:
         words = {k: v for k, v in r.data.items() if k not in _IDS}
         write_gate.stored(store, {}, words, allow_secret)

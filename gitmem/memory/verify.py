@@ -58,7 +58,7 @@ _SHOWN = (
     "WITH seen AS (SELECT m.line AS n, m.row AS row FROM memory m WHERE {0} UNION"
     " SELECT l.n, m.row FROM memory m CROSS JOIN line l ON l.memory = CAST(m.id AS BLOB)"
     f" WHERE {{0}} AND m.status = {ACTIVE} AND l.op IN ('create', 'edit')"
-    " AND l.version NOT IN (SELECT version FROM cover))"
+    " AND l.version NOT IN (SELECT version FROM effective_cover))"
     " SELECT l.n, l.version, l.raw, l.scope FROM seen s JOIN line l ON l.n = s.n"
     f" JOIN memory m ON m.row = s.row ORDER BY {{1}}, m.row, l.version"
 )

@@ -70,8 +70,8 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
 
 
 class _Comparison:
-    """What B (`after`) did to the memories of A (`before`): ids that it edited, forgot, and
-    superseded ({new id: old ids}).
+    """What B (`after`) did to the memories of A (`before`): ids that it edited, forgot,
+    restored, and superseded ({new id: old ids}).
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class _Comparison:
         self.after = after
         self.edited: set[str] = set()
         self.forgotten: set[str] = set()
+        self.restored: set[str] = set()
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in before.known.later.items() if n not in after.known.later}
         rows = cache.among(
@@ -101,15 +102,19 @@ class _Comparison:
                 self.edited.add(r.id)
             elif r.op == "forget":
                 self.forgotten.add(r.id)
+            elif r.op == "restore":
+                self.restored.add(r.id)
         self.handled = self.edited.union(self.forgotten, *self.superseded.values())
         # The versions of these memories as of A; none of those that were not active there.
         self._olds: dict[str, Objects] = {}
-        for item in self._objects(before, _rows(before, "id", self.handled)):
+        for item in self._objects(before, _rows(before, "id", self.handled | self.restored)):
             self._olds.setdefault(item["id"], []).append(item)
 
     def answer(self) -> dict[str, Any]:
         span, after = self.span, self.after
         fresh = _rows(after, "anchor", after.known.inside - self.before.known.inside)
+        back = _rows(after, "id", self.restored - self._olds.keys())
+        fresh += [row for row in back if row not in set(fresh)]
         edited = [row for row in _rows(after, "id", self.edited) if row not in set(fresh)]
         teaches, changed = self._objects(after, fresh), self._objects(after, edited)
         shown = {new["id"]: new for new in [*teaches, *changed]}
@@ -134,7 +139,12 @@ class _Comparison:
                 for new in changed
                 for old in self._olds.get(new["id"], [])
             ],
-            "forgets": [old for id in sorted(self.forgotten) for old in self._olds.get(id, [])],
+            "forgets": [
+                old
+                for id in sorted(self.forgotten)
+                if not _rows(after, "id", {id})
+                for old in self._olds.get(id, [])
+            ],
             "contradicts": contradicts,
             "stale": self._stale(),
         }
