@@ -7,12 +7,14 @@ for byte where nobody changed it since (`config_journal`). Memories stay.
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 
-from .agents import unfetched
+from .agents import past_sessions, unfetched
 from .core.errors import MemError
 from .engine import cache_lock
 from .git import config, config_journal, memfile, reflock, refspec
 from .hooks import githooks, spool
+from .memory import adr
 from .store import Store
 
 OTHER_NAMESPACE = "choose another namespace, for example `git config mem.ref memory`"
@@ -114,6 +116,16 @@ def uninstall(store: Store) -> list[str]:
             shutil.rmtree(repo.mem_dir, ignore_errors=True)
         done.append("removed the cache")
     return done
+
+
+def takeable(store: Store, environ: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+    """(how many, of what, the command that takes them in) of what could become memories. Looks at
+    the first lines of some hundred files.
+    """
+    if records := adr.waiting(store):
+        yield records, "decision record", "git mem import adr"
+    if sessions := len(past_sessions.find(store, environ, 300).new):
+        yield sessions, "past session", "git mem import sessions"
 
 
 def waiting(store: Store) -> list[str]:

@@ -13,7 +13,7 @@ from .sources import ASSISTANT, MOST_PATHS, TOOL, USER, source_of
 class Candidate(NamedTuple):
     """One text. `commit`: where it was said ("" for HEAD), `branch`: on which branch, "" where
     nobody knows; `source`: its name for ever; `type`: where its form says it (a trailer), else "";
-    `explicit`: its author marked it as worth keeping; `at`: when, in stored form, "" for now.
+    `explicit`: its author marked it as worth keeping; `at`: when (ISO 8601), "" for now.
     """
 
     role: str

@@ -70,21 +70,23 @@ def keep(
     model: linear.Model | None = None,
     scope: str = "private",
     most: int | None = None,
+    ask_first: bool = False,
     dry: bool = False,
 ) -> list[Outcome]:
     """Judges candidates, stores the AUTO ones, suggests the SUGGEST ones; one outcome each, in
     order.
 
-    `most`: how many suggestions at most, the surest; the others are skipped. `dry` judges and
-    compares, and writes nothing.
+    `most`: how many suggestions at most, the surest; the others are skipped. `ask_first`: AUTO ones
+    are suggestions, too. `dry` judges and compares, and writes nothing.
     """
     given = list(candidates)
     outcomes = [Outcome(SKIPPED)] * len(given)
     selected = _judged(store, given, outcomes, ask, model)
     while selected:
         new, selected = _new(store, selected, outcomes)
-        sure = [s for s in new if not s.old and s.judgement.tier == classify.AUTO]
-        unsure = [s for s in new if s.old or s.judgement.tier != classify.AUTO]
+        auto = () if ask_first else (classify.AUTO,)
+        sure = [s for s in new if not s.old and s.judgement.tier in auto]
+        unsure = [s for s in new if s.old or s.judgement.tier not in auto]
         unsure.sort(key=lambda s: -s.judgement.confidence)
         if most is not None:
             for s in unsure[most:]:
@@ -106,11 +108,7 @@ def _store(store: Store, sure: list[_Selected], scope: str) -> list[Result]:
     for s in sure:
         # A person's words can be cited; a model's words about its own work nobody has checked.
         provenance = "CITED" if s.candidate.role in (USER, COMMIT) else "ASSUMED"
-        draft = {**_draft(store, s), "scope": scope, "provenance": provenance}
-        with suppress(Refused):  # a commit may have any time
-            if s.candidate.at:
-                draft["created_at"] = record.timestamp(s.candidate.at)
-        drafts.append(draft)
+        drafts.append({**_draft(store, s), "scope": scope, "provenance": provenance})
     return remember.remember(store, drafts, sign=False)
 
 
@@ -121,6 +119,8 @@ def _propose(store: Store, unsure: list[_Selected], scope: str) -> list[Result]:
         numbers = {"score": s.judgement.score, "p_skip": s.judgement.p_skip}
         about = {"stage": s.judgement.stage, "role": s.candidate.role}
         draft = {**_draft(store, s), **about, "supersedes": [s.old] if s.old else []}
+        if not s.candidate.session:  # those of one import share its day
+            draft.pop("created_at", None)
         drafts.append({**draft, **{name: n for name, n in numbers.items() if n is not None}})
     return suggestions.propose(store, drafts)
 
@@ -146,6 +146,8 @@ def _draft(store: Store, s: _Selected) -> dict[str, Any]:
         "confidence": s.judgement.confidence,
         "commit": (store.repo.commit(c.commit) if c.commit else None) or store.repo.head(),
     }
+    with suppress(Refused):  # a commit or a client's file may have any time
+        draft["created_at"] = record.timestamp(c.at) if c.at else ""
     draft = {name: value for name, value in draft.items() if value not in ("", [], None)}
     # Also where it is "": the worker stands in the main worktree, and later, so today's branch
     # there does not say where this was said.

@@ -10,6 +10,7 @@ suggestion, also if it was edited: `git mem purge` takes both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..core import record
@@ -107,6 +108,8 @@ def _store(
     head = record.object_id(suggestion.data.get("head"))
     if head and store.repo.commit(head):
         fields["commit"] = head
+    with suppress(Refused):  # when it was said
+        fields["created_at"] = record.timestamp(suggestion.text("at"))
     result = remember.remember(store, [{**fields, "scope": scope}], allow_secret=allow_secret)[0]
     if result.status == remember.REFUSED:
         raise Refused(result.reason, hint=result.hint)

@@ -36,6 +36,7 @@ environment_context environment_details user_instructions attached_files additio
 manually_attached_skills rules user_rules thinking antml:thinking context reminder reminders
 custom_instructions user_information ephemeral_message attachments open_and_recently_viewed_files
 recent_changes observations session_summary past_chats project_knowledge retrieved_knowledge persona
+turn_aborted skill
 """
 BLOCKS = frozenset(_BLOCKS.split())
 _FAMILIES = ("command-", "local-command-", "bash-", "ide_", "hook-")
@@ -51,6 +52,7 @@ _OPENINGS = (
     "[request interrupted by user",
     "stop hook feedback:",
     "[image: source:",
+    "# agents.md instructions for ",
     "sessionstart hook additional context:",
     "userpromptsubmit hook additional context:",
     "sessionstart:",

@@ -69,8 +69,8 @@ def propose(store: Store, drafts: Iterable[dict[str, Any]]) -> list[Result]:
     (`id` names the memory or suggestion that has the text) or REFUSED.
 
     A draft has the fields of a memory, and `stage`, `role`, `score` (the packaged model's
-    confidence), `p_skip` (a language model's, where it was asked), `commit` (a full id) and
-    `supersedes` (ids of memories whose place it would take).
+    confidence), `p_skip` (a language model's, where it was asked), `commit` (a full id),
+    `created_at` (in stored form) and `supersedes` (ids of memories whose place it would take).
     """
     checked: list[dict[str, Any] | Result] = []
     for draft in drafts:
@@ -110,7 +110,7 @@ def _checked(store: Store, draft: dict[str, Any]) -> dict[str, Any]:
         "head": record.object_id(draft.get("commit")),
         "supersedes": supersedes[: record.MAX_ITEMS],
     }
-    return record.envelope("suggest", record.identify(fields), "", extra)
+    return record.envelope("suggest", record.identify(fields), item.text("created_at"), extra)
 
 
 class _Known:

@@ -11,6 +11,9 @@ rest. Two shapes are known:
 
 Promise: never raises; reads at most MOST bytes, the last ones; follows no link and waits for no
 pipe. What programs injected, `<private>` and `#skip` are cut by `strip` as they are in a hook.
+
+Owns `mem/sessions.read`: which files were read, and how long they were then. Whatever is lost of it
+is read again, and adds nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +21,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from ..core import fastjson
+from ..git import memfile
 from . import sources, strip
 from .candidates import Candidate, said
 
@@ -29,6 +35,8 @@ TURNS = 2_000  # of one file, the last ones
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, no waiting
 _CLIENTS_OWN = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _FOREIGN = ("isSidechain", *_CLIENTS_OWN)
+SUBAGENT, INJECTED, LONG = "of subagents", "injected by programs or kept back", "pasted"
+_READ, _MOST_READ = "sessions.read", 10_000  # files
 _TEXTS = ("text", "input_text", "output_text")
 _NOISE = (
     "[Request interrupted",
@@ -38,29 +46,47 @@ _NOISE = (
 )
 
 
+class _Message(NamedTuple):
+    id: str
+    role: str
+    text: str
+    at: str
+
+
 def candidates(
-    path: str, session: str = "", agent: str = "", head: str = "", branch: str = ""
+    path: str,
+    session: str = "",
+    agent: str = "",
+    head: str = "",
+    branch: str = "",
+    *,
+    left: Counter[str] | None = None,
 ) -> list[Candidate]:
-    """What was said in a conversation, in its order; empty for a file that is none."""
-    found = [*turns(_lines(path))][-TURNS:]
-    return [said(role, text, session, agent, head, branch) for role, text in found]
+    """What was said in a conversation, in its order; empty for a file that is none. `left` counts
+    the turns that are left out, by reason.
+    """
+    found = [*turns(_lines(path), Counter() if left is None else left)][-TURNS:]
+    return [said(m.role, m.text, session, agent, head, branch)._replace(at=m.at) for m in found]
 
 
-def turns(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """(role, text) of each message with words of its own."""
-    messages: list[tuple[str, str, str]] = []  # message id, role, text
-    for id, role, text in filter(None, map(_message, lines)):
-        if id and messages and messages[-1][:2] == (id, role):
-            text = f"{messages.pop()[2]}\n\n{text}"
-        messages.append((id, role, text))
-    for _, role, text in messages:
-        text = strip.cleaned(text) if len(text) <= sources.LONGEST else ""
+def turns(lines: Iterable[bytes], left: Counter[str]) -> Iterator[_Message]:
+    """Each message with words of its own."""
+    messages: list[_Message] = []
+    for m in (_message(line, left) for line in lines):
+        if m and m.id and messages and messages[-1][:2] == m[:2]:
+            m = m._replace(text=f"{messages.pop().text}\n\n{m.text}")
+        if m:
+            messages.append(m)
+    for m in messages:
+        text = strip.cleaned(m.text) if len(m.text) <= sources.LONGEST else ""
         if text and not text.startswith(_NOISE):
-            yield role, text
+            yield m._replace(text=fastjson.whole(text))
+        else:
+            left[LONG if len(m.text) > sources.LONGEST else INJECTED] += 1
 
 
-def _message(line: bytes) -> tuple[str, str, str] | None:
-    """(message id, role, text) of a line, None where nobody speaks in it."""
+def _message(line: bytes, left: Counter[str]) -> _Message | None:
+    """What is said in a line, None where nobody speaks in it."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -73,14 +99,17 @@ def _message(line: bytes) -> tuple[str, str, str] | None:
         if not isinstance(inner, dict) or inner.get("type") != "message":
             return None
         role = inner.get("role")
-    elif any(data.get(mark) is True for mark in _FOREIGN):
-        return None
     if role not in (sources.USER, sources.ASSISTANT):
         return None
     if not isinstance(inner, dict) or inner.get("role", role) != role:
         return None
-    id, text = inner.get("id"), _text(inner.get("content"))
-    return (id if isinstance(id, str) else "", role, text) if text else None
+    text = _text(inner.get("content"))
+    if any(data.get(mark) is True for mark in _FOREIGN):
+        left[SUBAGENT if data.get("isSidechain") is True else INJECTED] += bool(text)
+        return None
+    id, at = inner.get("id"), data.get("timestamp")
+    words = [word if isinstance(word, str) else "" for word in (id, at)]
+    return _Message(words[0], role, text, words[1]) if text else None
 
 
 def _text(content: Any) -> str:
@@ -95,7 +124,7 @@ def _text(content: Any) -> str:
 def _lines(path: str) -> list[bytes]:
     """The whole lines of the last MOST bytes of a plain file."""
     try:
-        with open(path, "rb", opener=_opened) as f:
+        with open(path, "rb", opener=opened) as f:
             facts = os.fstat(f.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 return []
@@ -107,5 +136,26 @@ def _lines(path: str) -> list[bytes]:
         return []
 
 
-def _opened(path: str, flags: int) -> int:
+def opened(path: str, flags: int) -> int:
+    """For `open`: follows no link, waits for no pipe."""
     return os.open(path, flags | _SAFE)
+
+
+def read_before(mem_dir: str) -> dict[str, int]:
+    """{file: its size when it was read}."""
+    try:
+        rows = os.fsdecode(memfile.read(os.path.join(mem_dir, _READ))).split("\n")
+    except OSError:
+        return {}
+    pairs = [row.partition(" ") for row in rows]
+    return {path: int(size) for size, _, path in pairs if path and size.isdigit()}
+
+
+def note_read(mem_dir: str, sizes: Mapping[str, int]) -> None:
+    """Notes files that were read; a disk that takes nothing costs a second reading."""
+    known = {**read_before(mem_dir), **sizes}
+    rows = [f"{size} {path}" for path, size in known.items() if "\n" not in path]
+    try:
+        memfile.write(os.path.join(mem_dir, _READ), os.fsencode("\n".join(rows[-_MOST_READ:])))
+    except OSError:
+        pass

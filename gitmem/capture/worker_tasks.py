@@ -67,8 +67,10 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for path, about in [*ended.items()][-_SESSIONS:]:
         if not excluded.has(capture_exclusions.origin(sources.source_of(about[0], "", ""))):
+            size = os.path.getsize(path) if os.path.isfile(path) else 0
             # Each turn was judged when it was said: a model is not asked again.
             outcomes += _keep(store, transcript.candidates(path, *about), again=True)
+            transcript.note_read(store.repo.mem_dir, {path: size})
     return outcomes
 
 
@@ -125,7 +127,7 @@ def _keep(store: Store, texts: list[Candidate], again: bool = False) -> list[Out
     if not texts:
         return []
     with run(store) if not _running else nullcontext():
-        outcomes, wrong, failed = _each(store, texts, None if again else _running[-1].ask)
+        outcomes, wrong, failed = each(store, texts, ask=None if again else _running[-1].ask)
     stored, suggested = (
         [o.id for o in outcomes if o.status == status]
         for status in (pipeline.KEPT, pipeline.SUGGESTED)
@@ -138,13 +140,15 @@ def _keep(store: Store, texts: list[Candidate], again: bool = False) -> list[Out
     return outcomes
 
 
-def _each(
-    store: Store, texts: list[Candidate], ask: classify.Ask | None
+def each(
+    store: Store, texts: list[Candidate], **how: Any
 ) -> tuple[list[Outcome], Exception | None, list[Candidate]]:
-    """(outcomes, why some failed, which did); one by one where the texts fail together."""
+    """(outcomes, why some failed, which did); one by one where the texts fail together. `how`: what
+    `pipeline.keep` takes.
+    """
     model = calibrate.model(store)
     try:
-        return pipeline.keep(store, texts, ask=ask, model=model), None, []
+        return pipeline.keep(store, texts, model=model, **how), None, []
     except Exception as e:
         if len(texts) == 1:
             return [], e, texts
@@ -156,7 +160,7 @@ def _each(
         if wrong and time.monotonic() > end:
             break
         try:
-            outcomes += pipeline.keep(store, [text], ask=ask, model=model)
+            outcomes += pipeline.keep(store, [text], model=model, **how)
         except Exception as e:
             wrong = e
             failed.append(text)

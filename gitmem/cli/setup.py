@@ -9,6 +9,7 @@ import typer
 from .. import setup, sync
 from ..agents import automemory_dir, install, installed, targets
 from ..core.errors import NotARepository, UsageError
+from ..core.plural import many
 from ..engine.filters import Filter
 from ..git import config_journal, repository
 from ..hooks import githooks
@@ -32,12 +33,15 @@ def init_command(
     threats = setup.threats(store)
     remote = setup.default_remote(store)
     count, _ = store.with_cache(Filter().count)
+    takeable = list(setup.takeable(store, os.environ))
     offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
 
     def lines() -> Iterator[str]:
         yield f"git mem is ready in '{store.repo.top or store.repo.git_dir}'"
         yield from [f"  set {line}" for line in done] or [f"  {_SAME}"]
         yield f"  {count} memories here" if count else "  no memories here yet"
+        if told := _at_hand(takeable):
+            yield f"  {told}"
         for what, hint in threats:
             yield from (f"warning: {what}", f"hint: {hint}")
         if interactive():
@@ -54,9 +58,16 @@ def init_command(
         "memories": count,
         "remote": remote or None,
         "remote_has_memories": offered,
+        "takeable": {command: n for n, _, command in takeable},
         "threats": [what for what, _ in threats],
     }
     return Answer(facts, lines())
+
+
+def _at_hand(takeable: list[tuple[int, str, str]]) -> str:
+    """What there is beside memories, as one sentence, "" for nothing."""
+    named = [f"{many(n, what)} (`{command}`)" for n, what, command in takeable]
+    return f"{' and '.join(named)} can be taken in" if named else ""
 
 
 def _offer(store: Store) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from .. import render
-from ..agents import automemory, automemory_import
+from ..agents import automemory, automemory_import, past_sessions
 from ..capture import commitlog, pipeline, suggestions
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
@@ -20,7 +20,7 @@ from ..store import Store
 from . import app
 from .claude import look
 from .common import opened, read_file, refused, scope_of, values, write, write_file
-from .options import AllowSecret, Answer, argument, command, flag, text
+from .options import AllowSecret, Answer, argument, command, flag, number, text
 
 
 @app.command("export")
@@ -61,7 +61,8 @@ def import_command(
     file: str = argument(
         "",
         "A file of `git mem export` (`-`: standard input); `claude`: Claude Code's notes on this"
-        " project; `git-log`: what commit messages say; `adr`: decision records in the tree.",
+        " project; `sessions`: what you and agents said in this repository (Claude Code, Codex);"
+        " `git-log`: what commit messages say; `adr`: decision records in the tree.",
     ),
     where: str = argument(
         "", "git-log: a range (default: newest 5000); adr: a directory (docs/adr and the like).", ""
@@ -69,24 +70,36 @@ def import_command(
     private: bool = flag("--private", "Into private notes (default for `claude` and `git-log`)."),
     team: bool = flag("--team", "Store them in the shared notes."),
     directory: str = text("--from DIR", "claude: read this directory of topic files."),
-    dry_run: bool = flag("--dry-run -n", "claude, git-log, adr: say what would be stored."),
+    limit: int = number(
+        "--limit N", f"sessions: how many at most, the newest (default {past_sessions.AT_ONCE})."
+    ),
+    dry_run: bool = flag("--dry-run -n", "claude, sessions, git-log, adr: only say what it finds."),
 ) -> Answer:
-    """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or
-    decision records; what is known adds nothing.
+    """Read memories that `git mem export` wrote, Claude Code's auto memory, past sessions, commit
+    messages or decision records; what is known adds nothing.
     """
     scope = scope_of(private, team)
     if directory and file != "claude":
         raise UsageError("--from goes with `git mem import claude`")
     sources = ("git-log", "adr")
-    if (dry_run and file not in ("claude", *sources)) or (where and file not in sources):
+    if (dry_run and file not in ("claude", "sessions", *sources)) or (
+        where and file not in sources
+    ):
         raise UsageError(
-            "--dry-run goes with claude, git-log and adr, a range with git-log, a directory"
-            " with adr"
+            "--dry-run goes with claude, sessions, git-log and adr, a range with git-log, a"
+            " directory with adr"
+        )
+    if (limit and file != "sessions") or (team and file == "sessions"):
+        raise UsageError(
+            "--limit goes with `git mem import sessions`, which only suggests; `git mem share`"
+            " gives a memory to the team"
         )
     captured = "team" if team else "private"  # nobody wrote it as a memory
     with opened() as store:
         if file == "claude":  # a file of that name is './claude'
             answer = _claude(store, directory, captured, allow_secret, dry_run)
+        elif file == "sessions":
+            answer = _sessions(store, limit or past_sessions.AT_ONCE, dry_run)
         elif file == "git-log":
             answer = _log(store, where, captured, dry_run)
         elif file == "adr":
@@ -158,6 +171,59 @@ def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: b
     topics = [values(i, "file", "status", "id", "title", "reason") for i in report.items]
     found = {"directory": report.directory, "dry_run": dry, **counts, "missing": report.missing}
     return Answer({**found, "topics": topics}, lines, 1 if counts["refused"] else 0)
+
+
+def _sessions(store: Store, most: int, dry: bool) -> Answer:
+    """Suggests what was said in past sessions; nothing becomes a memory."""
+    found = past_sessions.find(store, os.environ)
+    if not found.new and not any(found.left.values()):
+        places = " and ".join(f"'{place}'" for place in found.places)
+        raise MemError("no sessions of this repository", hint=f"looked in {places}")
+    total = min(len(found.new), most)
+    with render.progress("reading sessions", total) as advance:
+        report = past_sessions.take(store, found, most=most, dry=dry, progress=advance)
+    for why in report.failed:
+        refused(why)
+    counts = _counts((o for _, _, o in report.outcomes), "suggested", "known", "refused", "skipped")
+    lines, suggested = [], []
+    for session, c, o in report.outcomes:
+        if o.status == "suggested":
+            first, id = c.text.partition("\n")[0][:100], f"{o.id[:8]} " if o.id else ""
+            lines.append(f"{id}suggested {session.agent} {c.at[:10]} {o.type}: {first}")
+            suggested.append(
+                {
+                    **values(session, "agent"),
+                    **values(c, "session", "role"),
+                    **values(o, "id", "type"),
+                    "confidence": round(o.confidence, 4),
+                    "created_at": c.at or None,
+                    "body": c.text,
+                    "supersedes": o.old or None,
+                }
+            )
+    would = "would be " if dry else ""
+    beyond = sum(o.reason == pipeline.BEYOND for _, _, o in report.outcomes)
+    lines.append(
+        f"{counts['suggested']} {would}suggested, {counts['known']} known, {counts['refused']}"
+        f" refused (they look like secrets), of {many(report.turns, 'turn')} in"
+        f" {many(len(report.sessions), 'session')}"
+    )
+    if beyond:
+        lines[-1] += f"; {beyond} less sure ones were left out"
+    for noun, left in (("session", found.left), ("turn", report.left)):
+        if any(left.values()):
+            told = ", ".join(f"{n} {why}" for why, n in left.items() if n)
+            lines.append(f"{noun}s left out: {told}")
+    if counts["suggested"] and not dry:
+        lines.append("nothing is a memory yet: `git mem review` decides about suggestions")
+    facts = {"dry_run": dry, "sessions": len(report.sessions), "turns": report.turns, **counts}
+    left_out = {
+        "sessions": {why: n for why, n in found.left.items() if n},
+        "turns": {why: n for why, n in report.left.items() if n},
+        "less_sure": beyond,
+    }
+    answer = {**facts, "left_out": left_out, "suggestions": suggested}
+    return Answer(answer, lines, 1 if report.failed else 0)
 
 
 def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 from ..core import record
-from ..core.errors import MemError
+from ..core.errors import MemError, Refused
 from ..engine.document import content_digest
 from ..git import worktree_file
 from ..store import Store
@@ -287,7 +288,9 @@ def _steps(store: Store, places: list[str], scope: str) -> Iterator[_Step]:
             yield _Step(Item(name, LEFT, title=got.title, reason=f"it is {got.status}"))
         else:
             commit, when = last.get(name, ("", ""))
-            at = f"{got.date}T00:00:00Z" if got.date else when
+            at = when
+            with suppress(Refused):  # a day that no calendar has
+                at = record.timestamp(got.date) if got.date else when
             draft = {**fields, "commit": commit, "created_at": at, "scope": scope}
             yield _Step(Item(name, STORED, title=got.title), {k: v for k, v in draft.items() if v})
 

@@ -1,0 +1,236 @@
+"""The sessions of this repository that Claude Code and Codex keep on this disk: found by where they
+ran, and read into suggestions (`git mem import sessions`).
+
+Claude Code keeps `<config>/projects/<slug of the directory>/<session>.jsonl`, its subagents one
+directory further down (older releases: beside it, as `agent-*.jsonl`). Codex keeps
+`<home>/sessions/YYYY/MM/DD/rollout-*.jsonl` and `archived_sessions/`; the first line is
+`session_meta`.
+
+Promise: all that is found becomes a suggestion at most. Files are read, never written, no link is
+followed, and one that is damaged stops no other. A file that was read is read again only if it
+grew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..capture import capture_exclusions, sources, transcript, worker_tasks
+from ..capture.candidates import Candidate, strings
+from ..capture.pipeline import Outcome
+from ..store import Store
+from . import automemory
+
+AT_ONCE = 20  # sessions that one call reads, the newest
+_LOOKED_AT = 3_000  # files whose first lines are read, the newest
+_FIRST_LINES, _LINE = 50, 1_000_000  # of one file, bytes of one line
+_READ, _OLDER, _PURGED = "read before", "older", "of a purged memory"
+_ELSEWHERE, _SUBAGENTS, _PACKED = "of other repositories", "of subagents", "compressed"
+_UNREADABLE = "unreadable"
+
+
+class Session(NamedTuple):
+    agent: str
+    path: str
+    size: int
+    changed: float  # seconds since 1970
+    id: str = ""
+    head: str = ""  # the commit that it began at, "" where nobody knows
+    branch: str = ""
+
+
+@dataclass
+class Found:
+    """`new`: the sessions of this repository that were not read, the newest first. `left`: how many
+    files are left out, by reason. `places`: the directories that were looked at.
+    """
+
+    new: list[Session] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    places: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """What came of the turns of `sessions`. `left`: turns that are left out, by reason."""
+
+    sessions: list[Session] = field(default_factory=list)
+    turns: int = 0
+    outcomes: list[tuple[Session, Candidate, Outcome]] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)  # why texts could not be kept
+
+
+def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Found:
+    """Reads the first lines of the newest `most` files of each agent."""
+    found = Found()
+    roots = _roots(store)
+    known = transcript.read_before(store.repo.mem_dir)
+    for files in (_claude(environ, roots, found), _codex(environ, found)):
+        files.sort(key=lambda session: -session.changed)
+        found.left[_OLDER] += len(files[most:])
+        for session in files[:most]:
+            if known.get(session.path, -1) >= session.size:
+                found.left[_READ] += 1  # only what is this repository's was ever read
+            elif isinstance(about := _about(session, roots), str):
+                found.left[about] += 1
+            else:
+                found.new.append(about)
+    found.new.sort(key=lambda session: -session.changed)
+    return found
+
+
+def take(
+    store: Store,
+    found: Found,
+    *,
+    most: int = AT_ONCE,
+    dry: bool = False,
+    progress: Callable[[int], None] = lambda n: None,
+) -> Report:
+    """Judges what was said in the newest `most` sessions, the older ones first; of each the surest
+    `mem.suggestions` texts are suggested.
+    """
+    report = Report()
+    found.left[_OLDER] += len(found.new[most:])
+    excluded = capture_exclusions.Closed(store.repo.common_dir)
+    share = store.settings.number("suggestions")
+    for session in reversed(found.new[:most]):
+        source = sources.source_of(session.id, "", "")
+        if excluded.has(capture_exclusions.origin(source)):
+            found.left[_PURGED] += 1
+        else:
+            texts = transcript.candidates(
+                *(session.path, session.id, session.agent, session.head, session.branch),
+                left=report.left,
+            )
+            outcomes, wrong, failed = worker_tasks.each(
+                store, texts, most=share, ask_first=True, dry=dry
+            )
+            report.sessions.append(session)
+            report.turns += len(texts)
+            rest = (text for text in texts if text not in failed)
+            report.outcomes += [(session, c, o) for c, o in zip(rest, outcomes, strict=False)]
+            if wrong:
+                report.failed.append(f"'{session.path}': {wrong}")
+            elif not dry:
+                transcript.note_read(store.repo.mem_dir, {session.path: session.size})
+        progress(1)
+    return report
+
+
+# Where they are
+
+
+def _claude(environ: Mapping[str, str], roots: list[str], found: Found) -> list[Session]:
+    top = os.path.join(automemory.config_dir(environ), "projects")
+    # Of a long path the slug is cut; a session may have begun below the root.
+    starts = tuple(automemory.slug(root)[:200] for root in roots)
+    found.places.append(top)
+    names = [entry for entry in _entries(top) if entry.name.startswith(starts)]
+    files = [file for entry in names for file in _entries(entry.path)]
+    named = [file for file in files if file.name.endswith(".jsonl")]
+    own = [file for file in named if not file.name.startswith("agent-")]
+    found.left[_SUBAGENTS] += len(named) - len(own)
+    for file in own:
+        below = os.path.join(file.path.removesuffix(".jsonl"), "subagents")
+        found.left[_SUBAGENTS] += sum(e.name.endswith(".jsonl") for e in _entries(below))
+    return [s for file in own if (s := _session("claude", file))]
+
+
+def _codex(environ: Mapping[str, str], found: Found) -> list[Session]:
+    home = environ.get("CODEX_HOME", "") or os.path.join(environ.get("HOME", ""), ".codex")
+    days = [os.path.join(home, "sessions")]
+    found.places += days
+    for _ in ("year", "month", "day"):
+        days = [entry.path for day in days for entry in _entries(day) if entry.is_dir()]
+    files = [file for day in days for file in _entries(day)]
+    files += _entries(os.path.join(home, "archived_sessions"))
+    files = [file for file in files if file.name.startswith("rollout-")]
+    found.left[_PACKED] += sum(file.name.endswith(".jsonl.zst") for file in files)
+    return [s for f in files if f.name.endswith(".jsonl") and (s := _session("codex", f))]
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    """What lies in a directory; nothing where it is none, or would depend on where we stand."""
+    try:
+        return list(os.scandir(directory)) if os.path.isabs(directory) else []
+    except (OSError, ValueError):
+        return []
+
+
+def _session(agent: str, file: os.DirEntry[str]) -> Session | None:
+    try:
+        facts = file.stat(follow_symlinks=False)
+        regular = file.is_file(follow_symlinks=False)
+    except OSError:
+        return None
+    return Session(agent, file.path, facts.st_size, facts.st_mtime) if regular else None
+
+
+# Whose they are
+
+
+def _roots(store: Store) -> list[str]:
+    """The tops of all worktrees, those included whose directory is gone."""
+    rows = store.repo.git.text("worktree", "list", "--porcelain", ok=(0, 128)).split("\n")
+    tops = [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")]
+    return list(dict.fromkeys(os.path.realpath(top) for top in (store.repo.top, *tops) if top))
+
+
+def _about(session: Session, roots: list[str]) -> Session | str:
+    """The session with what its first lines say, or why it is left out."""
+    first = next(_first(session.path), None)
+    if first is None:
+        return _UNREADABLE
+    meta = first.get("payload") if first.get("type") == "session_meta" else first
+    if not isinstance(meta, dict):
+        return _UNREADABLE
+    cwd, id, branch = strings(meta, "cwd", "id", "gitBranch")
+    if not _below(cwd, roots):
+        return _ELSEWHERE
+    source = meta.get("source")
+    if meta.get("isSidechain") is True or (isinstance(source, dict) and "subagent" in source):
+        return _SUBAGENTS
+    if session.agent == "claude":
+        name = os.path.basename(session.path).removesuffix(".jsonl")
+        return session._replace(id=name, branch=branch)
+    git = meta.get("git")
+    head, branch = strings(git if isinstance(git, dict) else {}, "commit_hash", "branch")
+    return session._replace(id=id, head=head, branch=branch)
+
+
+def _first(path: str) -> Iterator[dict[str, Any]]:
+    """The objects among the first lines that say where the session ran."""
+    try:
+        with open(path, "rb", opener=transcript.opened) as f:
+            for _ in range(_FIRST_LINES):
+                line = f.readline(_LINE)
+                if b'"cwd"' not in line:
+                    continue
+                try:
+                    data = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+                inner = data.get("payload", data) if isinstance(data, dict) else None
+                if isinstance(inner, dict) and isinstance(inner.get("cwd"), str):
+                    yield data
+    except (OSError, ValueError):
+        return
+
+
+def _below(cwd: str, roots: list[str]) -> bool:
+    """Whether a directory lies in one of these trees, and in no other repository inside of it."""
+    if not os.path.isabs(cwd) or "\0" in cwd:
+        return False
+    at = os.path.realpath(cwd)
+    while at not in roots:
+        if os.path.lexists(os.path.join(at, ".git")) or at == os.path.dirname(at):
+            return False
+        at = os.path.dirname(at)
+    return True
