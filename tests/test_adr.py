@@ -303,6 +303,14 @@ def test_a_record_that_was_superseded_since_gives_way_to_its_successor(lab: Lab)
     assert (again["known"], again["left_out"], again["edited"]) == (2, 1, 0)
 
 
+def test_a_day_that_no_calendar_has_is_left_to_the_commit(lab: Lab) -> None:
+    repo = lab.repo()
+    text = NYGARD.format(status="Accepted")
+    put(repo / "docs" / "adr", _1=text.replace("2024-05-06", "2024-05-66"))
+    assert lab.json(repo, "import", "adr")["stored"] == 1
+    assert lab.json(repo, "list")[0]["body"].startswith("## Decision")
+
+
 def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(lab: Lab) -> None:
     repo = lab.repo()
     place = repo / "doc" / "decisions"

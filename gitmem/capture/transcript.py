@@ -109,7 +109,7 @@ def _message(line: bytes, left: Counter[str]) -> _Message | None:
         return None
     id, at = inner.get("id"), data.get("timestamp")
     words = [word if isinstance(word, str) else "" for word in (id, at)]
-    return _Message(words[0], role, text, words[1]) if text else None
+    return _Message(words[0], role, text, words[1][:40]) if text else None
 
 
 def _text(content: Any) -> str:
