@@ -262,7 +262,7 @@ def test_the_probe_for_names_can_fail() -> None:
 
 
 def test_every_module_is_described() -> None:
-    text = page("docs/architecture.md")
+    text = page("docs/modules.md")
     modules = {p.stem for p in PACKAGE.rglob("*.py") if p.parent.name != "cli"} - {"__init__"}
     assert sorted(m for m in modules if f"`{m}`" not in text) == []
 

@@ -4,7 +4,7 @@
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
     python tools/generate_docs.py --demo     runs the README's demo and prints it
 
-Owns `docs/commands.md` and `man/git-mem.1` whole, and in README.md and
+Owns `docs/commands.md`, `docs/modules.md` and `man/git-mem.1` whole, and in README.md and
 docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
 the demo and the worked example (`worked_examples`).
 
@@ -13,8 +13,10 @@ Needs git and the package installed (or a checkout on the path).
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -185,6 +187,40 @@ def _rows(options: list[Option]) -> list[str]:
         names = ", ".join(f"`{n}`" for n in o.names) or f"`{o.synopsis}`"
         out.append(f"- {names}{f' `{o.value}`' if o.value and o.names else ''}: {markdown(o.help)}")
     return out
+
+
+# --- docs/modules.md -------------------------------------------------------
+
+SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`*])|\n\n")
+
+
+def modules_page() -> str:
+    """The first sentence of every module, room by room, in the order of docs/architecture.md."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rooms = [row.split("`")[1] for row in page.split("\n") if row.startswith("| `")]
+    lines = [
+        "# Modules",
+        "",
+        "For people who look for the place of a change and do not find it in the table of",
+        "[architecture](architecture.md#i-want-to---open-): the first sentence of every module, by",
+        "room, from the top down. Generated; a module's docstring has the rest of its contract.",
+        "",
+    ]
+    for room in rooms:
+        lines += [] if room.endswith("/") else [f"- `{room}`: {_first_sentence(f'{room}.py')}"]
+    for room in [room for room in rooms if room.endswith("/")]:
+        lines += ["", f"## `{room}`", "", _first_sentence(f"{room}__init__.py"), ""]
+        names = sorted(p.stem for p in (ROOT / "gitmem" / room).glob("*.py"))
+        for name in names:
+            if name != "__init__":
+                lines.append(f"- `{name}`: {_first_sentence(f'{room}{name}.py')}")
+    return "\n".join(lines) + "\n"
+
+
+def _first_sentence(name: str) -> str:
+    source = (ROOT / "gitmem" / name).read_text(encoding="utf-8")
+    text = ast.get_docstring(ast.parse(source)) or ""
+    return " ".join(SENTENCE_END.split(text, maxsplit=1)[0].split())
 
 
 # --- man/git-mem.1 ---------------------------------------------------------
@@ -407,6 +443,7 @@ def generate() -> dict[str, str]:
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
+        "docs/modules.md": modules_page(),
         "man/git-mem.1": man_page(),
         "README.md": readme,
         "docs/format.md": between(form, "example", example()),
