@@ -43,6 +43,10 @@ def main() -> int:
         finally:
             os._exit(0)
     _open_streams()
+    if sys.argv[1:2] == ["complete"]:
+        from .completion import complete
+
+        return complete.main(sys.argv[2:])
     from .core.errors import MemError
 
     try:

@@ -42,6 +42,7 @@ ORDER = [
     "worker",
     "doctor",
     "render",
+    "completion",
     "cli",
     "__main__",
 ]
@@ -71,6 +72,7 @@ HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "sci
 
 # What a prompt waits for: standard library only, and none of its slow parts.
 HOT = [
+    "complete",
     "announce",
     "reinstated",
     "contradictions",

@@ -359,40 +359,6 @@ def test_every_field_that_is_written_is_specified(lab: Lab) -> None:
     assert sorted({key for d in data for key in d} - specified) == []
 
 
-# --- completion ------------------------------------------------------------
-
-
-def test_completion_is_for_git_mem_and_leaves_git_alone(lab: Lab) -> None:
-    if not shutil.which("bash"):
-        pytest.skip("no bash here")
-    script = lab.run(
-        lab.root, sys.executable, "-m", "gitmem", env={"_GIT_MEM_COMPLETE": "source_bash"}
-    ).stdout
-    assert re.search(r"(?m)^complete .* git-mem$", script), script
-    assert " git mem" not in script
-
-
-def test_completion_of_the_readme_completes(lab: Lab) -> None:
-    """The function of the README, called as git's completion calls it."""
-    if not shutil.which("bash"):
-        pytest.skip("no bash here")
-    found = re.search(r"```sh\n(_git_mem\(\) \{.*?\n\})\n```", page("README.md"), re.DOTALL)
-    assert found
-    shim = lab.root / "git-mem"
-    shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m gitmem \"$@\"\n")
-    shim.chmod(0o755)
-    for words, expected in (
-        ("git mem re", {"reanchor", "recall", "receipts", "remember", "restore", "review"}),
-        ("git mem recall --t", {"--type", "--tag", "--tags"}),
-    ):
-        script = (
-            f'PATH="{lab.root}:$PATH"\n{found[1]}\nCOMP_WORDS=({words});'
-            f' COMP_CWORD={len(words.split()) - 1}; _git_mem; echo "${{COMPREPLY[*]}}"'
-        )
-        done = lab.run(lab.root, "bash", "--norc", "-c", script)
-        assert set(done.stdout.split()) == expected, done.stderr
-
-
 # --- messages --------------------------------------------------------------
 
 DESTRUCTIVE = re.compile(

@@ -4,8 +4,8 @@
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
     python tools/generate_docs.py --demo     runs the README's demo and prints it
 
-Owns `docs/commands.md`, `docs/modules.md` and `man/git-mem.1` whole, and in README.md and
-docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
+Owns `docs/commands.md`, `docs/modules.md`, `man/git-mem.1` and the table of completion whole, and
+in README.md and docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
 the demo and the worked example (`worked_examples`).
 
 Needs git and the package installed (or a checkout on the path).
@@ -20,6 +20,7 @@ import re
 import sys
 from typing import Any
 
+from completion_table import table
 from worked_examples import demo, example
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -445,6 +446,7 @@ def generate() -> dict[str, str]:
         "docs/commands.md": commands_page(),
         "docs/modules.md": modules_page(),
         "man/git-mem.1": man_page(),
+        "gitmem/data/completion/table.tsv": table(*commands()),
         "README.md": readme,
         "docs/format.md": between(form, "example", example()),
     }

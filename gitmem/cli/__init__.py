@@ -16,6 +16,7 @@ from .common import check_arguments, refused
 
 app = typer.Typer(
     name="git-mem",
+    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,24 +63,17 @@ _ClickError: type[Exception] = next(
 
 def run(argv: list[str]) -> int:
     """Runs one command; returns its exit code. MemError passes through to the door's caller."""
-    # Completion scripts are made for the executable's own name: with a space in it, bash would take
-    # over `git`.
-    completing = "_GIT_MEM_COMPLETE" in os.environ or {
-        "--install-completion",
-        "--show-completion",
-    }.intersection(argv)
     check_arguments(argv)
-    if not completing and argv in ([], ["-h"], ["--help"]):
+    if argv in ([], ["-h"], ["--help"]):
         return run(["help"]) or 2 * (not argv)
+    word = next((word for word in argv if not word.startswith("-")), "")
     try:
-        status = load(next((word for word in argv if not word.startswith("-")), ""))(
-            argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False
-        )
+        status = load(word)(argv, prog_name="git mem", standalone_mode=False)
     except _ClickError as e:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]
             return 2
-        refused(*_wrong_usage(e, argv[0]))
+        refused(*_wrong_usage(e, word))
         return 2
     except typer.Exit as e:
         return e.exit_code

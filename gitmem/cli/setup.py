@@ -8,6 +8,7 @@ import typer
 
 from .. import setup, sync
 from ..agents import automemory_dir, install, installed, targets
+from ..completion import shells
 from ..core.errors import NotARepository, UsageError
 from ..core.plural import many
 from ..engine.filters import Filter
@@ -100,7 +101,8 @@ def install_command(
     target: str = argument(
         "TARGET",
         f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
-        " claude-md (a section in AGENTS.md or CLAUDE.md).",
+        " claude-md (a section in AGENTS.md or CLAUDE.md), completion (of `git mem` in bash, zsh"
+        " and fish).",
     ),
     user: bool = flag("--user", "An agent: into your own settings, for all repositories; default."),
     project: bool = flag("--project", "An agent: into a file that can be committed for the team."),
@@ -115,23 +117,25 @@ def install_command(
         " memories if mem.autoSync is true.",
     ),
 ) -> Answer:
-    """Put git mem into git's hooks or into an agent's settings.
+    """Put git mem into git's hooks, an agent's settings, or the shells.
 
     What is there is kept; `git mem uninstall TARGET` restores it.
     """
     scope = _scope(target, user, project)
     if pre_push and target != "git":
         raise UsageError("--pre-push goes with `git mem install git`")
-    if allow is not None and target == "git":
+    if allow is not None and target in ("git", shells.TARGET):
         raise UsageError("--allow goes with `git mem install claude`")
+    if target == shells.TARGET:
+        done, hints = shells.install(os.environ)
+        return _installed(done, hints)
     if target != "git":
         with _maybe_repo() as repo:
             if target == "claude" and allow is None and not as_json and interactive():
                 question = "May Claude Code run `git mem` commands without asking each time?"
                 allow = typer.confirm(question, default=False) or None
             done, hints = install.install(os.environ, repo, target, scope, allow)
-        lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
-        return Answer({"changed": done, "hints": hints}, lines)
+        return _installed(done, hints)
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
@@ -140,6 +144,11 @@ def install_command(
     lines = [*(done or [_SAME]), *(f"warning: {what}" for what in problems)]
     lines.append(f"hooks: {', '.join(found.on) or 'none'}")
     return Answer({**facts, "problems": problems}, lines, 1 if problems else 0)
+
+
+def _installed(done: list[str], hints: list[str]) -> Answer:
+    lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
+    return Answer({"changed": done, "hints": hints}, lines)
 
 
 @contextmanager
@@ -163,6 +172,9 @@ def uninstall_command(
 ) -> Answer:
     """Take back what init and install set up. Memories stay in the notes refs."""
     scope = _scope(target or None, user, project)
+    if target == shells.TARGET:
+        done = shells.uninstall(os.environ)
+        return Answer({"changed": done, "kept": []}, done or [_NOTHING])
     if target and target != "git":
         with _maybe_repo() as repo:
             done = install.uninstall(os.environ, repo, target, scope)
@@ -190,8 +202,9 @@ def _kept(store: Store, refs: list[str]) -> Iterator[str]:
 
 def _scope(target: str | None, user: bool, project: bool) -> str:
     """What --user and --project say of a target. Raises UsageError where they do not fit."""
-    if target is not None and target not in targets.TARGETS:
-        known = ", ".join(targets.TARGETS)
+    all_targets = (*targets.TARGETS, shells.TARGET)
+    if target is not None and target not in all_targets:
+        known = ", ".join(all_targets)
         raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {known}")
     if user and project:
         raise UsageError("--user and --project are two places", hint="run it once for each")

@@ -87,13 +87,20 @@ def find(cwd: str, environ: Mapping[str, str]) -> Here | None:
 
 def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
     """Where `cwd` is, from files; None where no repository is around it. Raises Unsure."""
-    if any(environ.get(name) for name in _VARIABLES.split()):
-        raise Unsure("the environment names a repository or settings")
     try:
-        place = _discover(os.path.realpath(cwd))
-        return _read(*place, environ) if place else None
+        found = place(cwd, environ)
+        return _read(*found, environ) if found else None
     except (OSError, ValueError) as e:
         raise Unsure(str(e)) from None
+
+
+def place(cwd: str, environ: Mapping[str, str]) -> tuple[str, str, str, bool] | None:
+    """(git directory, common directory, top, whether they differ) around `cwd`; None for no
+    repository. Raises Unsure, OSError.
+    """
+    if any(environ.get(name) for name in _VARIABLES.split()):
+        raise Unsure("the environment names a repository or settings")
+    return _discover(os.path.realpath(cwd))
 
 
 def _read(

@@ -1,0 +1,1 @@
+"""`git mem <TAB>` in bash, zsh and fish."""
