@@ -1,4 +1,4 @@
-"""The worker: what hooks have noted is worked off here, after they are gone.
+"""The worker: handles the events that hooks noted, after the hooks have ended.
 
 Short-lived and never a daemon: started by a hook, it drains the spool, brings the cache up to date,
 stays a moment for what follows at once (a rebase is one worker, not one a commit), and ends. One at

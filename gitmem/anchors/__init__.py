@@ -1,1 +1,1 @@
-"""Where memories stand, at HEAD and at any other revision: commits, rewrites, renamed files."""
+"""States of memories' commits and paths at a revision: rewrites, squash merges, renames."""

@@ -1,4 +1,4 @@
-"""Which records count as of a revision: what git can tell of when something was said.
+"""Which records count as of a revision, by what git can tell of when each was written.
 
 A memory is known from the commit on that it is about, whenever it was written. A record that takes
 a text away, or brings one back, counts from a commit on as well: a `create` that supersedes from

@@ -1,8 +1,8 @@
-"""Gives superseded memories back to the HEADs at which what took their place does not count.
+"""Lets superseded memories count again at HEADs where their replacement does not count.
 
-A record that supersedes counts from a commit on (`cover.at`, as in `records_at`). Where all that
-cover the last text of a memory are about commits of a branch that a HEAD has not, the memory counts
-at that HEAD. What a record does not say counts everywhere, and what git cannot tell, too.
+A record that supersedes counts from a commit on (`cover.at`, as in `records_at`). Where all
+records that cover the last text of a memory are about commits that a HEAD lacks, the memory counts
+at that HEAD. A record without a commit, or with one that git cannot place, counts everywhere.
 
 Promise: only what git says brings a memory back, and it goes when the branch is merged, as it is,
 rewritten or squashed. Where no record names such a commit it costs one query.

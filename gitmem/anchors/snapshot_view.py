@@ -1,10 +1,10 @@
-"""The cache as it would be at a revision, for everybody who reads caches.
+"""The cache as it would be at a revision, for all code that reads caches.
 
 The cache is copied into memory, and there the records that came later are taken out of it
 (`records_at`): memories that they changed are folded and indexed again without them, and memories
-that are not known at the revision are hidden. So all readers answer as of then with their own code.
+that are not known at the revision are hidden. So all readers answer for that time unchanged.
 
-Promise: nothing is written to the file. How rare words are is counted among all memories of today.
+Promise: nothing is written to the file. Frequencies of words are those of all memories of today.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The evaluation on a folder of BEIR's shape.
+"""The evaluation on a folder in BEIR's form.
 
 A folder has `corpus.jsonl` ({"_id", "title", "text", "metadata"}), `queries.jsonl` ({"_id", "text",
 "metadata"}) and judgements in `qrels.tsv` or `qrels/test.tsv`. Documents become memories of a

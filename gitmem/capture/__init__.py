@@ -1,1 +1,1 @@
-"""What is worth keeping of what was said and done: events in, few good memories out."""
+"""What is worth keeping of turns and commits: events in, few good memories out."""

@@ -1,5 +1,5 @@
-"""Texts that may be worth keeping, with what is known of them for certain; and those that hooks
-left in the spool.
+"""Texts that may be worth keeping, with the facts known about each; made also of the lines that
+hooks left in the spool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules: the form of a turn that alone says whether it is a memory.
+"""Rules: forms of a turn that decide alone whether it is worth keeping.
 
 Three kinds. Explicit markers (`markers`: "remember this", `Decision:`, "from now on"): the author
 says so; a doubtful marker counts as a statement, and an assistant's "Remember:" is advice.

@@ -1,4 +1,4 @@
-"""What is said and done in an agent's session, on its way from a hook to the worker.
+"""Turns and tool calls of an agent's session, on their way from a hook to the worker.
 
 Owns the lines of the spool that hold text, the only ones. Promise: what `strip` cuts (injected
 blocks, `<private>`, `#skip`) never reaches the disk, a tool's file is cut to its first characters,

@@ -1,4 +1,4 @@
-"""What a commit message holds beside its words: machines, upkeep, trailers.
+"""Which commit messages say nothing worth finding (machines, upkeep), and texts without trailers.
 
 Owns the rules by which a commit says nothing that anybody would look for. Pure functions.
 """

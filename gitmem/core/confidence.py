@@ -1,4 +1,4 @@
-"""The confidence that lives: what use has taught about a memory. Pure.
+"""A memory's confidence as use changes it. Pure.
 
 A memory starts with the confidence its writer stated, or with that of its provenance. It rises in
 sessions that used it (its id was named in an answer, a file it names was changed after it was told,
@@ -7,7 +7,7 @@ where it was contradicted. Being told is never credit. Neglect is counted in ses
 a memory that nobody was told has not been tried.
 
 Promises. The result depends on the set of records alone, so every clone that has the same private
-notes has the same numbers. A session counts once, whatever happened in it how often. Values stay
+notes has the same numbers. A session counts once, however much happened in it. Values stay
 between 0 and 1; more use never lowers one, more neglect and more contradiction never raise one.
 """
 

@@ -6,7 +6,7 @@ version does not know, and lines it cannot parse, survive byte for byte.
 Two names per record. The `id` names the *memory*: it covers title, body and
 source (and a random salt where the text is short enough to be guessed from a
 hash), so replaying an import adds nothing. The `version` names the *line*: the
-hash of its bytes. Edits and forgets say in `after` which versions they saw.
+hash of its bytes. Edits, forgets and restores name in `after` the versions they are about.
 """
 
 from __future__ import annotations

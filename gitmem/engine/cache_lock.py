@@ -1,4 +1,4 @@
-"""The writer lock of the cache file, and the few facts about that file which opening it rests on.
+"""The writer lock of the cache file, and the checks of that file when it is opened.
 
 Promise: one process at a time writes, replaces or removes a cache file, and pages go from
 SQLite's log to the file under the same lock (`take_log`). A lock on a file that was

@@ -1,4 +1,4 @@
-"""Feedback: which of the memories that were told the changed files speak for, and contradictions.
+"""Feedback: changed files that speak for memories that were told, and contradictions.
 
 What a session used stands in its receipt (`agents/receipts`), what a person found to be wrong in a
 record of op `feedback`. `docs/format.md` has the fields: ids and counts, no text, no path.

@@ -1,1 +1,1 @@
-"""Git's hooks, and the files by which hooks and the worker tell each other."""
+"""Git's hooks, and the files between hooks and the worker."""

@@ -1,4 +1,4 @@
-"""A person's decision about a proposal, and what is done then.
+"""A person's decision about a proposal, and its effect on the memories.
 
 Promises. Accepting writes one record, or first the memory's and then the verdict, so a crash in
 between leaves a proposal that waits. Of two memories that become one, the one that stays keeps its

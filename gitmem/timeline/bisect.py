@@ -1,10 +1,10 @@
-"""The commit that made a memory stale: the first after which a path of it never said again what it
-says.
+"""The commit that made a memory stale: the first after which one of its paths never again had the
+noted content.
 
 Git names the commits between the memory's own and HEAD that touched the path, under each of its
-names, and one look at the objects says in which of them it still was what it was. From HEAD back
-along those where it was not, to a commit all of whose parents still had it. So a change that was
-reverted and made again is the second one.
+names, and one look at the objects says in which of them the path had the noted content. The search
+goes from HEAD back through commits without it, to one all of whose parents had it. So of a change
+that was reverted and made again the second one counts.
 
 The whole history between is looked at, not the first parents alone: the merge that brought the
 commit is named beside it. Where a merge took the change from a side that does not descend from the
