@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     Ages = Mapping[int, Mapping[int, path_state_store.PathState]]
 
 BYTES = 3.2  # of UTF-8 a token: 3.1 to 3.6 in real blocks, by Anthropic's published tokenizer
-SHORT, LONG = 160, 1_200  # characters of a text where space is scarce, and where it is left
+SHORT, LONG = 300, 1_200  # characters of a text where space is scarce, and where it is left
 ID = 8  # hex digits of an id; any unique prefix finds a memory
 NAME = 60  # characters of a branch, type or project
-_PATHS, _PATH = 3, 60  # paths named with a memory; characters of one
+_PATH = 60  # characters of a path, and of all that are named with a memory
+
+_ENDS = ".:;,!?…。：！？"  # what a paragraph may end with
 
 # An unknown state for these reasons says nothing about a single memory.
 _NOT_LOOKED = ("", anchor_state_store.WAITING, anchor_state_store.UNBORN)
@@ -70,12 +72,12 @@ class Item:
 
     @property
     def whole(self) -> str:
-        """Title and body in one line; of a long body as much as could be shown."""
-        body = " ".join(self.text[: 4 * LONG].split())
-        title = " ".join(self.title.split())
-        if not title or body.startswith(title.rstrip("…. ")):
-            return body
-        return f"{title}{'' if title[-1] in '.:!?' else '.'} {body}" if body else title
+        """Title and body in one line, the title only if the body does not begin with what it says;
+        of a long body as much as could be shown.
+        """
+        body = self.text[: 4 * LONG]
+        begin = _letters(body[: 2 * len(self.title) + NAME])
+        return _joined(body if _letters(self.title) in begin else f"{self.title}\n\n{body}")
 
     @property
     def cut(self) -> bool:
@@ -96,10 +98,9 @@ class Item:
         skipped = ("",) if self.found else _NOT_LOOKED
         unknown = self.state == anchor_state_store.UNKNOWN and self.reason not in skipped
         abandoned = unmerged and self.reason == anchor_state_store.ABANDONED
-        more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
         typed = self.section in (BLOCKERS, DECISIONS)  # the section says so
         remarks = {
-            "type": "" if typed else shortened(self.type, NAME),
+            "type": "" if typed or self.type == record.DEFAULT_TYPE else shortened(self.type, NAME),
             "date": self.at[:10],
             "state": self.state if unmerged or unknown else "",
             "branch": shortened(self.branch, NAME) if unmerged else "",
@@ -110,7 +111,7 @@ class Item:
             "provenance": shortened(self.provenance, NAME),
             "scope": "private" if self.private else "",
             "stale": ending(path_state_store.remark(self.aged), _PATH + 12),
-            "files": " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]]) + more,
+            "files": _named(self.paths),
             "found": self.found,
         }
         return [(name, value) for name, value in remarks.items() if value]
@@ -128,7 +129,7 @@ class Item:
     def xml(self) -> str:
         most, section, text = self._written
         if most != self.most or section != self.section:
-            text = self.element(sanitize.quoted(self.shown(), lines=False))
+            text = self.element(sanitize.content(self.shown(), lines=False))
             self._written = (self.most, self.section, text)
         return text
 
@@ -224,6 +225,22 @@ def bare(text: str) -> str:
     return sanitize.inert(text, lines=False).replace("<", "&lt;")
 
 
+def _letters(text: str) -> str:
+    return "".join([c for c in text.casefold() if c.isalnum()])
+
+
+def _joined(text: str) -> str:
+    """A text in one line. A paragraph ends like a sentence: it may be a heading."""
+    out, ends = "", False
+    for line in text.splitlines():
+        words = " ".join(line.split())
+        if words and out:
+            out += ". " if ends and out[-1] not in _ENDS else " "
+        out += words
+        ends = not words
+    return out
+
+
 def shortened(text: str, most: int) -> str:
     """At most `most` characters of a text, cut between words, with a mark for the missing rest."""
     if len(text) <= most:
@@ -231,6 +248,16 @@ def shortened(text: str, most: int) -> str:
     cut = text[: most - 1]
     space = cut.rfind(" ")
     return (cut[:space] if space > most * 2 // 3 else cut).rstrip(" ,;:-") + "…"
+
+
+def _named(paths: Sequence[str]) -> str:
+    """The first path, the next ones as far as they fit beside it, and how many more there are."""
+    named = ending(paths[0], _PATH) if paths else ""
+    for n, path in enumerate(paths[1:], 1):
+        if len(named) + len(path) >= _PATH:
+            return f"{named} +{len(paths) - n}"
+        named += f" {path}"
+    return named
 
 
 def ending(path: str, most: int) -> str:

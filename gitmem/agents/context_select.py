@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 TIERS = (500, 1_000, 2_000, 3_000)
 _STEPS = (10, 50, 100)  # memories from which the next tier counts
 _WIDE = 8  # files changed on a branch from which its work is wide
-_BUSY, _QUIET = 40, 2  # commits in the month before HEAD
+_BUSY = 40  # commits in the month before HEAD
 SHARES = {BLOCKERS: 0.3, DECISIONS: 0.35}  # of the budget, at most
 MOST = 40  # memories of one block: a longer list is read by nobody
-FIRST = 240  # characters of a blocker or a decision where space is scarce
 _ALIKE = 0.8  # share of words in common from which two texts say the same
 _LEAST = 30  # characters of a text that are still worth showing
 
@@ -96,8 +95,6 @@ def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
         change, why = 1, f", {changed} files changed on this branch"
     elif commits is not None and commits >= _BUSY and step > 0:
         change, why = 1, f", {commits} commits in a month"
-    elif commits is not None and commits < _QUIET and not changed and step > 1:
-        change, why = -1, ", hardly a commit in a month"
     if step + change >= len(TIERS):
         change, why = 0, ""
     return TIERS[step + change], f"{memories} memories{why}"
@@ -234,7 +231,7 @@ class _Room:
         if len(self.chosen) >= MOST:
             return False
         item.section = section
-        item.most = SHORT if section == RELEVANT else FIRST
+        item.most = SHORT
         left = self.left(section)
         while not self.chosen and item.most > _LEAST and size(item.xml()) > left:
             item.most //= 2  # one memory in part rather than none

@@ -66,7 +66,8 @@ def quoted(text: str, *, lines: bool = True) -> str:
 
 def content(text: str, *, lines: bool = True) -> str:
     """`inert` text as XML content: it can open and close nothing; quotation marks stay."""
-    return inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
+    text = inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("]]>", "]]&gt;")  # which XML keeps for itself
 
 
 def json_text(encoded: str) -> str:
