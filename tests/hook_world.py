@@ -77,10 +77,15 @@ class Hooks:
         if event == "PreCompact" or not out:
             return out
         answer = json.loads(out)
-        assert answer["hookSpecificOutput"]["hookEventName"] == event and set(answer) == {
-            "hookSpecificOutput"
-        }
+        assert set(answer) - {"systemMessage"} == {"hookSpecificOutput"}
+        assert answer["hookSpecificOutput"]["hookEventName"] == event
         return str(answer["hookSpecificOutput"]["additionalContext"])
+
+    def shown(self, source: str = "startup", agent: str = "", session: str = "s1") -> str:
+        """What a session's start shows its user."""
+        payload = {"session_id": session, "cwd": str(self.repo), "source": source}
+        out = self.run("SessionStart", payload, agent=agent).stdout
+        return str(json.loads(out).get("systemMessage", "")) if out else ""
 
     def failures(self) -> int:
         return failures.count(self.mem_dir)[0]

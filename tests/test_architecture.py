@@ -89,6 +89,7 @@ HOT = [
     "embed",
     "encoder_file",
     "events",
+    "keep_request",
     "head_facts",
     "failures",
     "fastjson",

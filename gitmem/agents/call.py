@@ -74,8 +74,8 @@ class Deadline:
 
 
 class Call:
-    """`message` goes to the user with the answer, and is "" once it went. `here` and `notes` exist
-    from `enter` on. Making a call starts its watchdog.
+    """`message` goes to the user with the answer, `note` to the model before it; both are "" once
+    they went. `here` and `notes` exist from `enter` on. Making a call starts its watchdog.
     """
 
     here: Here
@@ -90,7 +90,7 @@ class Call:
         self.deadline = Deadline(environ, begun)
         self.payload: Mapping[str, Any] = {}
         self.cwd = ""
-        self.message = ""
+        self.message = self.note = ""
         self._entered = False
         self._stdout = stdout
         self._answered = False
@@ -115,7 +115,7 @@ class Call:
         """Gives the model this context, and notes the ids of the memories in it; whether it was
         written. Once in a call, and never after the deadline.
         """
-        data = protocol.envelope(self.agent, self.event, context, self.message)
+        data = protocol.envelope(self.agent, self.event, self.note + context, self.message)
         if not data:
             return False
         with self._lock:
@@ -127,7 +127,7 @@ class Call:
             except OSError as e:
                 self.failed(f"cannot write the answer: {type(e).__name__}")
                 return False
-            self.message = ""
+            self.message = self.note = ""
             if route:
                 self.notes.add_shown(ids, route, self.agent, self.here.head, self.here.refs)
         return True

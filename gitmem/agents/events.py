@@ -42,12 +42,22 @@ def _session_start(call: Call) -> None:
     if source in _EMPTIED:
         call.notes.add("context", [source])
     call.notes.add("start", ["startup" if _secret([source]) else source])
-    announces = call.agent == "claude" and source != "compact"
-    call.message = announced = announce.message(call.here.mem_dir) if announces else ""
-    if source == "startup" and not announced:
-        call.message = unfetched.message(call.here)
-    _inject(call, "compact" if source == "compact" else "start")
-    if (not call.message or call.say("")) and announced:
+    purpose = "compact" if source == "compact" else "start"
+    news = captured = ""
+    block = _block(call, purpose)
+    if call.agent == "claude" and purpose == "start":  # no other agent shows its user anything
+        captured = announce.message(call.here.mem_dir)
+        unset = call.here.settings.origins["capture"] == "default"  # else somebody has decided it
+        lines = [
+            block.told if block else "",
+            captured,
+            unfetched.message(call.here) if source == "startup" else "",
+            announce.capture_off(call.here.mem_dir) if unset else "",
+        ]
+        news = "; ".join(filter(None, lines))
+    call.message = news and f"git mem: {news}"
+    _give(call, block, purpose)
+    if (call.say("") or not call.message) and captured:
         announce.told(call.here.mem_dir)
     spool.rescue(call.here.common_dir)  # text that a killed client left must not wait for days
     if call.agent == "claude":
@@ -93,10 +103,10 @@ def take_notes(here: Here, environ: Mapping[str, str], until: float) -> bytes | 
     return fastjson.encoder(ensure_ascii=True)(facts).encode()
 
 
-def _inject(call: Call, purpose: str) -> None:
-    """Hands over the context block."""
+def _block(call: Call, purpose: str) -> Block | None:
+    """The context block; None where the agent takes none, or there is nothing to read."""
     if not call.injects:
-        return
+        return None
     from . import context, hook_cache
     from .context_render import Block
 
@@ -120,20 +130,31 @@ def _inject(call: Call, purpose: str) -> None:
     if block is None:
         call.failed(_UNREADABLE)
         if not here.refs:
-            return
+            return None
         reason = f"{_UNREADABLE} in time; git mem recall QUESTION searches them"
         block = Block(source=context.SOURCES[purpose], degraded=reason)
     elif not fresh:
         reason = "not all memories could be looked at in time; git mem recall searches all"
         block.degrade(block.degraded or reason)
-    call.say(block.render("xml"), block.ids, purpose)
-    if fresh and not block.current:
-        call.ask()
+        block.current = True  # the worker was asked for all of it
+    return block
+
+
+def _give(call: Call, block: Block | None, purpose: str) -> None:
+    if block:
+        call.say(block.render("xml"), block.ids, purpose)
+        if not block.current:
+            call.ask()
+
+
+def _subagent_start(call: Call) -> None:
+    block = _block(call, "subagent")
+    if block and (block.total or block.degraded):  # its session was told how to write
+        _give(call, block, "subagent")
 
 
 def _user_prompt_submit(call: Call) -> None:
-    injects = call.injects and call.here.settings.flag("promptContext")
-    if not injects and not _captures(call):
+    if not call.injects and not _captures(call):
         return
     prompt = protocol.text(call.payload, *protocol.PROMPTS)
     if not prompt:
@@ -142,10 +163,16 @@ def _user_prompt_submit(call: Call) -> None:
     if _captures(call):
         spool.rescue(call.here.common_dir)  # of agents that never tell that they stop
         _spool_said(call, "user", prompt)
-    if injects:
+    else:
+        from . import keep_request
+
+        if keep_request.likely(prompt):
+            call.note = keep_request.note(prompt, call.here.settings["capture"])
+    if call.injects and call.here.settings.flag("promptContext"):
         from . import inject
 
         inject.for_prompt(call, prompt)
+    call.say("")
 
 
 def _pre_tool_use(call: Call) -> None:
@@ -323,7 +350,7 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "PostToolUse": _post_tool_use,
     "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
-    "SubagentStart": lambda call: _inject(call, "subagent"),
+    "SubagentStart": _subagent_start,
     "SubagentStop": _note_cited,
     "PreCompact": _pre_compact,
     "SessionEnd": _session_end,

@@ -5,9 +5,9 @@ A prompt gets the hits of the search that `recall --hot` makes, where it is sure
 above it. A prompt that no memory answers is told nothing. Where the best memory was shown before,
 its id is named and no other takes its place.
 
-Promise: never more than FEW memories and 2,000 UTF-16 units, tags and all; none that the session
-was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and framed as
-records, not as instructions. An answer from a part of the memories says so.
+Promise: never more than FEW memories and 2,000 UTF-16 units, tags and `call.note` and all; none
+that the session was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and
+framed as records, not as instructions. An answer from a part of the memories says so.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _tell(
     if found is None:
         call.failed("the memories could not be read")
         return
-    room = min(room, protocol.room(call.agent))
+    room = min(room, protocol.room(call.agent)) - context_item.units(call.note)
     text, ids = written(found, about, room, "" if fresh else _REDUCED)
     if ids:
         call.say(text, ids, route)

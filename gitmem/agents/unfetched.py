@@ -34,7 +34,7 @@ def message(here: Here) -> str:
     """What to tell in a clone that was set up, "" for nothing."""
     team = here.settings.team_ref
     missing = team not in here.refs and _tracked(here.common_dir, team)
-    return f"git mem: {NOT_UNITED}" if missing else ""
+    return NOT_UNITED if missing else ""
 
 
 def _tracked(common_dir: str, team_ref: str) -> bool:
@@ -62,7 +62,7 @@ def of_stranger(here: Here, cwd: str, environ: Mapping[str, str]) -> str:
     asked = discover.ask(cwd, environ)  # files alone do not tell all settings here
     if asked is None or not asked.settings.flag("enabled"):
         return ""
-    return message(asked) or f"git mem: this project keeps memories, {NEVER}"
+    return f"git mem: {message(asked) or f'this project keeps memories, {NEVER}'}"
 
 
 def _holds(top: str, name: str, text: bytes) -> bool:

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 import re
 
+from .word_lists import TRAILERS
+
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE | flags)
 
 
-# Words at the start of a line -> type, which may be one that the model never gives.
-_TRAILERS = {
-    "decision, decided, adr": "decision",
-    "learned, learning, learnt, lesson, lesson learned, til, note to self": "learning",
-    "gotcha, pitfall, caveat": "gotcha",
-    "convention, rule": "convention",
-    "preference": "preference",
-    "blocker, blocked, blocked by": "blocker",
-    "root cause, bugfix": "bugfix",
-    "progress, milestone": "progress",
-    "dead end": "dead-end",
-    "finding": "finding",
-}
-TRAILERS = {word: type for words, type in _TRAILERS.items() for word in words.split(", ")}
 # `Decision: …`, also as **Decision**: …
 _LONGEST_FIRST = sorted((w.replace(" ", "[ -]") for w in TRAILERS), key=len, reverse=True)
 TRAILER = pattern(

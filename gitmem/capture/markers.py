@@ -80,7 +80,7 @@ def trailer(line: str) -> tuple[str, str, bool] | None:
     if found is None:
         return None
     word, text = re.sub(r"[ -]+", " ", found[1].lower()), found[2]
-    type = patterns.TRAILERS[word]
+    type = word_lists.TRAILERS[word]
     ordered = type in patterns.TOLD and patterns.MAKE.match(text)
     sure = word not in word_lists.WEAK_TRAILERS and claims(text, rule=True) and not ordered
     return type, text.strip(), sure

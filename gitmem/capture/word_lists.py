@@ -76,6 +76,22 @@ NODS = _words("""
     yeah yep yes you
 """)
 
+# Words of `Decision: …`, at the start of a line -> type, which may be one that the model never
+# gives.
+_TRAILERS = {
+    "decision, decided, adr": "decision",
+    "learned, learning, learnt, lesson, lesson learned, til, note to self": "learning",
+    "gotcha, pitfall, caveat": "gotcha",
+    "convention, rule": "convention",
+    "preference": "preference",
+    "blocker, blocked, blocked by": "blocker",
+    "root cause, bugfix": "bugfix",
+    "progress, milestone": "progress",
+    "dead end": "dead-end",
+    "finding": "finding",
+}
+TRAILERS = {word: type for words, type in _TRAILERS.items() for word in words.split(", ")}
+
 # Reports, logs and linters begin lines with these, too: the marker is at most offered.
 _WEAK = "blocked, blocked by, bugfix, caveat, finding, lesson, milestone, progress, rule"
 WEAK_TRAILERS = frozenset(_WEAK.split(", "))

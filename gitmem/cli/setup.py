@@ -13,7 +13,7 @@ from ..core.errors import NotARepository, UsageError
 from ..core.plural import many
 from ..engine.filters import Filter
 from ..git import config_journal, repository
-from ..hooks import githooks
+from ..hooks import announce, githooks
 from ..store import Store
 from .common import interactive, opened
 from .options import Answer, argument, command, flag
@@ -93,6 +93,7 @@ def _offer(store: Store) -> Iterator[str]:
     if unset and typer.confirm(question, default=False):
         config_journal.add(store.repo, "init", [("mem.capture", "commits")])
         yield "  mem.capture = commits"
+    announce.capture_off(store.repo.mem_dir)  # told by the question
 
 
 @command("install")

@@ -1,9 +1,10 @@
-"""Tells the user, once, at the start of their next session, what capture stored and suggests, and
-how many proposals about stored memories wait.
+"""Tells the user, once, at the start of their next session, what capture stored and suggests, how
+many proposals about stored memories wait, and that capture is off.
 
 Owns `mem/captured`: a line, kind and id, for each memory stored, suggestion and proposal made since
 it was last told of. The worker appends; a session's start reads, and takes the lines away once its
-answer is written, so a hook that was killed tells again.
+answer is written, so a hook that was killed tells again. And `mem/capture-off.told`: empty, there
+once the user was told.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 FILE = "captured"
 _TELLING = "captured.telling"  # what a hook has read and may not have said yet
+_OFF = "capture-off.told"
 TAG = "captured"  # of memories that were stored unasked
 STORED, SUGGESTED, PROPOSED = "stored", "suggested", "proposed"
 _MOST = 100_000  # bytes that are kept
@@ -39,7 +41,7 @@ def add(
 
 
 def message(mem_dir: str) -> str:
-    """What to tell, "" for nothing; `told` must follow once it was said."""
+    """What capture did, "" for nothing; `told` must follow once it was said."""
     now, telling = os.path.join(mem_dir, FILE), os.path.join(mem_dir, _TELLING)
     try:
         if not os.path.exists(telling):
@@ -65,6 +67,25 @@ def told(mem_dir: str) -> None:
         pass  # told again, rather than the session held up
 
 
+def capture_off(mem_dir: str) -> str:
+    """How capture is turned on: once in this repository, then "".
+
+    Not once a session: who has read it and leaves capture off has decided. Noted before it is said:
+    a hook that is killed loses it, but a disk that takes nothing has no session repeat it.
+    """
+    path = os.path.join(mem_dir, _OFF)
+    if os.path.exists(path):
+        return ""
+    try:
+        os.close(memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return ""
+    return (
+        "capture is off: `git mem config capture all` turns it on (`commits`: for commit messages"
+        " alone)"
+    )
+
+
 def _words(stored: list[str], suggested: int, proposed: int) -> str:
     parts = []
     if stored:
@@ -79,4 +100,4 @@ def _words(stored: list[str], suggested: int, proposed: int) -> str:
     if waiting:
         wait = "waits" if suggested + proposed == 1 else "wait"
         parts.append(f"{' and '.join(waiting)} {wait}: `git mem review`")
-    return "git mem: " + "; ".join(parts) if parts else ""
+    return "; ".join(parts)
