@@ -25,14 +25,17 @@ def hooks(lab: Lab) -> Hooks:
     return make(lab)
 
 
+def stored(hooks: Hooks) -> list[tuple[str, str]]:
+    return [(item["body"], item["type"]) for item in hooks.lab.json(hooks.repo, "list")]
+
+
 def test_the_command_in_the_block_works_as_it_stands(hooks: Hooks) -> None:
     block = hooks.call("SessionStart", source="startup")
     [command] = re.findall(r"git mem (remember .*TEXT\")", html.unescape(block))
     text = "we talk to the broker over TLS only"
     program = f"{sys.executable} -m gitmem {command.replace('TEXT', text)}"
     subprocess.run(["sh", "-c", program], cwd=hooks.repo, env=hooks.lab.env, check=True)
-    stored = hooks.lab.json(hooks.repo, "list")[0]
-    assert (stored["body"], stored["type"]) == (text, "decision")
+    assert (text, "decision") in stored(hooks)
 
 
 def test_an_initialised_repository_without_memories_says_how_the_first_is_kept(lab: Lab) -> None:
@@ -100,8 +103,7 @@ def test_a_prompt_to_keep_something_tells_its_agent_how_where_capture_does_not(
     text = "never commit generated files"
     program = f"{sys.executable} -m gitmem {command.replace('TEXT', text)}"
     subprocess.run(["sh", "-c", program], cwd=hooks.repo, env=hooks.lab.env, check=True)
-    stored = hooks.lab.json(hooks.repo, "list")[0]
-    assert (stored["body"], stored["type"]) == (text, "preference")
+    assert (text, "preference") in stored(hooks)
 
 
 def test_a_prompt_to_keep_something_is_left_to_capture_where_it_is_on(hooks: Hooks) -> None:

@@ -233,8 +233,9 @@ class _Room:
         item.section = section
         item.most = SHORT
         left = self.left(section)
-        while not self.chosen and item.most > _LEAST and size(item.xml()) > left:
-            item.most //= 2  # one memory in part rather than none
+        least = SHORT // 2 if self.chosen else _LEAST  # one in part rather than none
+        while item.most > least and size(item.xml()) > left:
+            item.most //= 2
         more, before = size(item.xml()), 0
         if share < 1:
             before = sum([size(i.xml()) for i in self.chosen if i.section == section])
