@@ -58,6 +58,16 @@ def test_a_path_that_is_nowhere_is_noted_with_the_nearest_and_stored(
     )
 
 
+def test_lines_of_a_file_that_is_nowhere_are_refused_with_the_nearest(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    for command in ("why", "blame"):
+        said = noted(lab, repo, command, "src/nte.py:1")
+        assert said.splitlines() == [
+            "error: no file 'src/nte.py' at HEAD", "hint: did you mean src/net.py?"
+        ]  # fmt: skip
+
+
 def test_what_is_there_or_may_come_is_not_noted(lab: Lab, repo: pathlib.Path) -> None:
     (repo / "src" / "new.py").write_text("not committed\n")
     for path in ("src/net.py", "src", "src/", ".", "src/new.py", "src/net.py:1", "src/net.py:1:4"):

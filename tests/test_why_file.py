@@ -36,6 +36,7 @@ def test_memories_that_only_share_the_commit_of_a_file_are_one_line(
     assert NAMED in told and "lunch" not in told and "stays empty" not in told
     assert told.splitlines()[-1] == FOLDED
     assert bodies(lab, repo, "parser.py") == [NAMED]
+    assert "why parser.py --at HEAD --all-hits" in lab.mem(repo, "why", "parser.py", "--at", "HEAD")
 
 
 def test_all_hits_shows_them_last_and_says_how_they_were_found(
@@ -62,6 +63,6 @@ def test_a_file_that_no_memory_names_is_not_known(lab: Lab, repo: pathlib.Path) 
     tell(repo, "the cache is cold on Mondays")
     assert lab.mem(repo, "why", "my file.py", rc=(1,)).splitlines() == [
         "nothing is known about 'my file.py'",
-        "… and 1 memory about commits that wrote lines of it: git mem why 'my file.py' --all-hits",
+        "… 1 memory about commits that wrote lines of it: git mem why 'my file.py' --all-hits",
     ]
     assert bodies(lab, repo, "my file.py", rc=(1,)) == []

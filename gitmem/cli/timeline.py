@@ -84,9 +84,9 @@ def _explained(found: why.Why, path: str, at: str) -> _Text:
     if found.more:
         yield f"… {found.more} more; -n raises the limit, --json prints all"
     if found.folded:
-        count = many(found.folded, "memory")
-        shows = f"git mem why {shlex.quote(path)} --all-hits"
-        yield f"… and {count} about commits that wrote lines of it: {shows}"
+        count = "… " + ("and " if found.items else "") + many(found.folded, "memory")
+        words = ["git", "mem", "why", path, *(["--at", at] if at else []), "--all-hits"]
+        yield f"{count} about commits that wrote lines of it: {shlex.join(words)}"
 
 
 def _listed(item: _Item) -> _Text:

@@ -36,8 +36,8 @@ def notes(store: Store, paths: Iterable[str], types: Iterable[str], at: str = "H
         return found, [t for t in unusual if not cache.db.execute(sql, (t,)).fetchone()]
 
     absent, unusual = store.with_cache(read, most=index.ON_THE_SPOT)[0]
-    files = _files(store, commit) if absent else []
-    out = [f"'{path}' is not at {at}{_meant(nearest_path(path, files))}" for path in absent]
+    listed = files(store, commit) if absent else []
+    out = [f"'{path}' is not at {at}{_meant(nearest_path(path, listed))}" for path in absent]
     for name in unusual:
         usual = f" ({', '.join(record.TYPES)})"
         said = _meant(_nearest(name, record.TYPES)) or usual
@@ -96,7 +96,8 @@ def _named(cache: Cache, path: str) -> bool:
     return bool(cache.db.execute(sql, (path, path + "/", path + "/", path + "0")).fetchone())
 
 
-def _files(store: Store, commit: str) -> list[str]:
+def files(store: Store, commit: str) -> list[str]:
+    """The names that a commit has, as far as they come in a second; nothing is fetched for them."""
     listed = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
     raw, _ = store.repo.git.limited(_SECONDS, *listed)
     return [record.clean(name) for name in raw.decode("utf-8", "replace").split("\0") if name]

@@ -13,6 +13,7 @@ from ..core import lineanchor
 from ..core.errors import GitFailed, MemError, UsageError
 from ..git import worktree_file
 from ..git.gitcmd import NO_FETCH
+from ..memory import misnamed
 from ..store import Store
 
 _BINARY = 8000  # bytes in which git looks for a NUL
@@ -98,7 +99,10 @@ def blamed(
     content = _content(repo.top, name) if repo.top and not past else None
     if names.kind != "blob":
         if strict:
-            raise _no_file(names, asked, content is not None, past)
+            nearest = ""
+            if head and not names.kind and content is None:
+                nearest = misnamed.nearest_path(asked.path, misnamed.files(store, head))
+            raise _no_file(names, asked, content is not None, past, nearest)
         return []
     text, whole = content or b"", True
     if content is None:
@@ -139,7 +143,9 @@ def _blame(store: Store, name: str, asked: Target, revision: str) -> list[Line]:
         raise
 
 
-def _no_file(names: path_history.Names, asked: Target, in_tree: bool, past: bool) -> MemError:
+def _no_file(
+    names: path_history.Names, asked: Target, in_tree: bool, past: bool, nearest: str
+) -> MemError:
     path = asked.path
     if not names.kind and names.cut == anchor_state.PARTIAL:
         return Withheld(names.now or path)
@@ -148,7 +154,8 @@ def _no_file(names: path_history.Names, asked: Target, in_tree: bool, past: bool
         return MemError(f"'{path}' is a directory", hint=hint)
     if in_tree:
         return MemError(f"'{path}' is not committed", hint=hint if names.kind else "")
-    return MemError(f"no file '{path}' at {'this revision' if past else 'HEAD'}", hint=hint)
+    where = f"at {'this revision' if past else 'HEAD'}"
+    return MemError(f"no file '{path}' {where}", f"did you mean {nearest}?" if nearest else hint)
 
 
 def _content(top: str, name: str) -> bytes | None:
