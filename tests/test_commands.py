@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from conftest import Lab
 
-from gitmem.cli import commands, load
+from gitmem.cli import _nearest_command, commands, load
 
 
 def told(lab: Lab, *argv: str) -> tuple[int, str, str]:
@@ -74,3 +74,37 @@ def test_wrong_words_are_named_with_their_nearest_neighbour(
     assert (done.returncode, done.stdout) == (2, "")
     assert error.startswith("error: ") and message in error and not error[7].isupper()
     assert hint in more and more.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "word, meant",
+    [
+        *[("add", "remember"), ("save", "remember"), ("store", "remember"), ("find", "recall")],
+        *[("query", "recall"), ("serach", "recall"), ("ls", "list"), ("rm", "forget")],
+        *[("delete", "forget"), ("remove", "forget"), ("undo", "restore"), ("revert", "restore")],
+        *[("undelete", "restore"), ("history", "log"), ("prime", "context"), ("cat", "show")],
+        *[("remmeber", "remember"), ("FORGET", "forget"), ("restor", "restore")],
+    ],
+)
+def test_a_word_of_another_tool_is_told_the_command_it_means(
+    lab: Lab, word: str, meant: str
+) -> None:
+    status, out, error = told(lab, word, "ID")
+    assert (status, out) == (2, "")
+    assert error.startswith(f"error: no such command: {word}; did you mean {meant}?\n")
+    assert "`git mem help -a` lists the commands" in error
+
+
+@pytest.mark.quick
+def test_nobody_is_told_to_purge() -> None:
+    words = ["purg", "prge", "pruge", "purge!", "purges", "urge", "erase", "wipe", "xyzzy"]
+    assert "purge" not in map(_nearest_command, words)
+    assert _nearest_command("xyzzy") == _nearest_command("pruge") == ""
+
+
+@pytest.mark.quick
+def test_no_synonym_is_a_command_and_each_means_one() -> None:
+    assert set(commands.SYNONYMS.values()) <= commands.COMMANDS.keys() - {"purge"}
+    assert not commands.SYNONYMS.keys() & commands.COMMANDS.keys()
+    said = " ".join(commands._SYNONYMS.values()).split()
+    assert len(said) == len(set(said))

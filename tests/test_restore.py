@@ -195,7 +195,7 @@ def test_the_forgotten_ones_are_listed_with_who_and_when(lab: Lab, repo: pathlib
     assert said["forgotten"]["author"].startswith("Bea") and said["forgotten"]["at"] is not None
     assert said["forgotten"]["reason"] == "too vague"
     text = lab.mem(repo, "list", "--forgotten")
-    assert "by Bea: too vague" in text and second[:8] in text
+    assert "forgotten by Bea, " in text and "too vague" in text and second[:8] in text
     assert listed(lab, repo, "--forgotten", "--type", "bugfix") == []
     lab.mem(repo, "restore", first, second)
     assert lab.json(repo, "list", "--forgotten") == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from .commands import COMMANDS, module_of
+from .commands import COMMANDS, SYNONYMS, module_of
 from .common import check_arguments, refused
 
 app = typer.Typer(
@@ -67,6 +67,11 @@ def run(argv: list[str]) -> int:
     if argv in ([], ["-h"], ["--help"]):
         return run(["help"]) or 2 * (not argv)
     word = next((word for word in argv if not word.startswith("-")), "")
+    if word and word == argv[0] and not module_of(word):
+        nearest = _nearest_command(word)
+        meant = f"; did you mean {nearest}?" if nearest else ""
+        refused(f"no such command: {word}{meant}", _ALL_COMMANDS)
+        return 2
     try:
         status = load(word)(argv, prog_name="git mem", standalone_mode=False)
     except _ClickError as e:
@@ -82,6 +87,16 @@ def run(argv: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
+_ALL_COMMANDS = "`git mem help -a` lists the commands"
+
+
+def _nearest_command(word: str) -> str:
+    """The command that somebody meant who typed `word`, "" where nobody can tell; never `purge`."""
+    known = {**{name: name for name in COMMANDS}, **SYNONYMS}
+    nearest = known.get(next(iter(get_close_matches(word.lower(), known, 1)), ""), "")
+    return "" if nearest == "purge" else nearest
+
+
 def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
     """(what is wrong with the words of a call, where to look)."""
     context = getattr(e, "ctx", None)
@@ -91,7 +106,7 @@ def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
         nearest = get_close_matches(e.option_name, known, 1)
         message = f"no such option: {e.option_name}"
         message += f"; did you mean {nearest[0]}?" if nearest else ""
-    hint = "`git mem help -a` lists the commands"
+    hint = _ALL_COMMANDS
     if module_of(command):
         path = context.command_path if context else f"git mem {command}"
         hint = f"`{path} -h` shows its options"

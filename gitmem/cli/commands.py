@@ -79,6 +79,26 @@ GROUPS = {
 }
 ALIASES = {"search": "recall"}  # work, and are listed nowhere
 
+# Words of other tools, which "did you mean" answers. Agents run what they read: none leads to
+# `purge`.
+_SYNONYMS = {
+    "init": "setup",
+    "doctor": "fix repair",
+    "config": "set settings",
+    "remember": "add keep new note save store",
+    "edit": "change modify update",
+    "supersede": "replace",
+    "forget": "del delete drop erase hide remove rm",
+    "restore": "recover revert undelete undo unforget",
+    "recall": "ask find grep lookup query search",
+    "list": "ls",
+    "show": "cat get view",
+    "log": "history",
+    "share": "publish",
+    "context": "prime",
+}
+SYNONYMS = {word: name for name, words in _SYNONYMS.items() for word in words.split()}
+
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
 
