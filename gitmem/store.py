@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from .core import record
 from .core.errors import MemError, NotARepository
 from .core.plural import many
+from .core.progress import Unseen
 from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
@@ -26,6 +27,10 @@ from .git import config, config_read, repository
 from .notes.note_store import Notes
 from .notes.plans import Written
 from .signing import trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .core.progress import Progress
 
 T = TypeVar("T")
 
@@ -48,6 +53,7 @@ class Store:
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
         self.wrote = False  # whether lines were added
+        self.progress: Progress = Unseen  # of what takes long; the door may show it
 
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
@@ -124,7 +130,6 @@ class Store:
         action: Callable[[Cache], T],
         *,
         most: int | None = None,
-        progress: Callable[[int], None] | None = None,
         deep: bool = False,
         refresh: bool = True,
         ahead: Ahead | None = None,
@@ -144,7 +149,7 @@ class Store:
                         self.sources,
                         self.table,
                         most=most,
-                        progress=progress,
+                        progress=self.progress,
                         deep=deep,
                         ahead=ahead,
                     )

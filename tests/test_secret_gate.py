@@ -90,7 +90,8 @@ def by_remember(store: Store, given: dict[str, Any]) -> None:
 
 
 def by_import(store: Store, given: dict[str, Any]) -> None:
-    (result,), _, _ = transfer.import_text(store, json.dumps(given), "", False)
+    drafts, _, _ = transfer.drafts_of(store, json.dumps(given), "")
+    (result,) = remember.remember_many(store, drafts)
     if result.status == remember.REFUSED:
         raise Refused(result.reason)
 

@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pathlib
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
+from gitmem.cli.common import telling_stored
 from gitmem.core import record
-from gitmem.render import terminal
+from gitmem.render import progress, terminal
 
 LONG = (
     "Use PostgreSQL, not MongoDB: orders and invoices share a transaction, and the two-phase"
@@ -183,3 +186,61 @@ def test_no_line_is_wider_than_it_may_be(text: str) -> None:
         lines = terminal.folded(text, most)
         assert all(terminal.cells(line) <= most for line in lines)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.quick
+def test_progress_has_a_share_of_the_total_comes_late_and_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for patience, told in ((60.0, ""), (0.0, "\rindexing:  25% (1,000/4,000)\x1b[K\r\x1b[K")):
+        monkeypatch.setattr(sys.modules["gitmem.render.progress_line"], "_PATIENCE", patience)
+        screen = _Screen()
+        monkeypatch.setattr(sys, "stderr", screen)
+        with progress("indexing", 4000) as advance:
+            advance(1000)
+        assert screen.getvalue() == told
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", pipe)
+    with progress("indexing", 4000) as advance:
+        advance(1000)
+    assert pipe.getvalue() == ""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("total", "of"), [(1000, " of 1,000"), (None, "")])
+def test_ctrl_c_says_what_was_stored(
+    capsys: pytest.CaptureFixture[str], total: int | None, of: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt), telling_stored(lambda: 312, total, "lines"):
+        raise KeyboardInterrupt
+    said = capsys.readouterr().err
+    assert said == f"\nstored 312{of} lines; run it again: a source seen before adds nothing\n"
+
+
+@pytest.mark.process
+def test_ctrl_c_in_a_long_import_keeps_what_is_stored_and_exits_130(lab: Lab) -> None:
+    path = lab.repo()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"],
+        cwd=path,
+        env=lab.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    for i in range(1500):
+        process.stdin.write(f'{{"body": "memory number {i}", "source": "s:{i}"}}\n')
+    process.stdin.flush()
+    until(lambda: len(lab.lines(path)) >= 1000)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    found = re.search(r"stored ([0-9,]+) lines; run it again", said)
+    assert found and int(found[1].replace(",", "")) <= len(lab.lines(path)) == 1000

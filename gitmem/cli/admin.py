@@ -2,11 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from typing import Any
 
-from .. import doctor, render, setup, sync
+from .. import doctor, setup, sync
 from ..agents import receipts
 from ..anchors import anchor_state_update
 from ..capture import suggestions
@@ -124,20 +125,21 @@ def index_command(
     start = time.perf_counter()
     if rebuild:
         store.discard()
-    read = 0
-    with render.progress("indexing", total=None) as advance:
+    read, shown = 0, store.progress
 
-        def tell(done: int) -> None:
-            nonlocal read
-            advance(done - read)
-            read = done
+    def counting(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        nonlocal read
+        read += total or 0
+        return shown(what, total)
 
-        def count(cache: Cache) -> tuple[int, str]:
-            memories, space = Filter().count(cache), cache.meta("space")
-            store.trust.catch_up(cache, None)
-            return memories, space
+    def count(cache: Cache) -> tuple[int, str]:
+        memories, space = Filter().count(cache), cache.meta("space")
+        store.trust.catch_up(cache, None)
+        return memories, space
 
-        (memories, space), _ = store.with_cache(count, progress=tell, deep=rebuild)
+    store.progress = counting
+    (memories, space), _ = store.with_cache(count, deep=rebuild)
+    store.progress = shown
     anchor_state_update.update(store)
     made = _better_vectors(store) if all else None
     seconds = time.perf_counter() - start
@@ -165,7 +167,7 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
             )
         space = vectors.space
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
-        with render.progress("embedding", total=left or None) as advance:
+        with store.progress("embedding", left) as advance:
             made = store.with_cache(
                 lambda cache: model_vectors.fill(cache, vectors, advance, wait=encoding.PORTION)
             )[0]

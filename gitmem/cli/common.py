@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
 from ..hooks import spool
-from ..render import safe, use_colours
+from ..render import progress, safe, use_colours
 from ..store import Store, open_store
 
 
@@ -29,6 +29,7 @@ def warn(line: str) -> None:
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
     store = open_store(os.environ, warn=warn, strict=needs_enabled)
+    store.progress = progress
     use_colours(store.settings.git.get("color.ui", ""))
     try:
         if needs_enabled and not store.settings.flag("enabled"):
@@ -75,6 +76,19 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
         warn(f"warning: {choice.problem}; using the packaged table")
     with vectors or nullcontext():
         yield vectors
+
+
+@contextmanager
+def telling_stored(count: Callable[[], int], total: int | None, what: str) -> Iterator[None]:
+    """On Ctrl-C says how many of how many were stored."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        of = f" of {total:,}" if total is not None else ""
+        again = "run it again: a source seen before adds nothing"
+        print(file=sys.stderr)  # behind the ^C
+        warn(f"stored {count():,}{of} {what}; {again}")
+        raise
 
 
 def write(text: str = "") -> None:
@@ -132,6 +146,17 @@ def json_lines(name: str) -> Iterator[JsonLine]:
                 yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
             else:
                 yield number, value if isinstance(value, dict) else "is no JSON object"
+
+
+def count_lines(name: str) -> int | None:
+    """How many lines `json_lines` reads; None for what can be read only once."""
+    try:
+        if not os.path.isfile(name):
+            return None
+        with open(name, "rb") as f:
+            return sum(not line.isspace() for line in f)
+    except OSError:
+        return None
 
 
 def write_file(name: str, parts: Iterable[str]) -> None:

@@ -152,8 +152,7 @@ def consolidate_command(
 
     Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not
     proposed again."""
-    with render.progress("comparing", None) as progress:
-        found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
+    found = proposals.look(store, most=limit, write=not dry_run)
     items = [*found.made, *found.before]
     facts = {
         "found": [{"new": p in found.made, **proposals.public(p)} for p in items],

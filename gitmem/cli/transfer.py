@@ -15,11 +15,20 @@ from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine.filters import Filter
 from ..git import commit_reader
-from ..memory import adr, listing, transfer
+from ..memory import adr, listing, remember, transfer
 from ..store import Store
 from . import app
 from .claude import look
-from .common import opened, read_file, refused, scope_of, values, write, write_file
+from .common import (
+    opened,
+    read_file,
+    refused,
+    scope_of,
+    telling_stored,
+    values,
+    write,
+    write_file,
+)  # fmt: skip
 from .options import AllowSecret, Answer, argument, command, flag, number, text
 
 
@@ -112,9 +121,13 @@ def import_command(
 
 
 def _file(store: Store, file: str, scope: str, allow_secret: bool) -> Answer:
-    results, broken, moved = transfer.import_text(store, read_file(file), scope, allow_secret)
+    drafts, broken, moved = transfer.drafts_of(store, read_file(file), scope)
     for line in broken:
         refused(line)
+    results: list[remember.Result] = []
+    total = len(drafts)
+    with telling_stored(lambda: _counts(results, "stored")["stored"], total, "memories"):
+        results += remember.remember_many(store, drafts, total=total, allow_secret=allow_secret)
     for i, result in enumerate(results, 1):
         if result.status == "refused":
             refused(f"memory {i}: {result.reason}")

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .. import render
 from ..core import record
 from ..memory import verify
 from ..store import Store
@@ -26,8 +25,7 @@ def verify_command(
     """Check signatures with git's keys, ids with their texts, and look for credentials, also in
     lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
     """
-    with render.progress("verifying", total=None) as advance:
-        items = verify.verify(store, ids or [], everything=all, tell=advance)
+    items = verify.verify(store, ids or [], everything=all)
     return Answer(items, _lines(items, bool(ids)), int(any(map(verify.failed, items))))
 
 

@@ -1,10 +1,9 @@
 """Commands that write memories: remember, edit, supersede, forget, restore, share, sign."""
 
 import os
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,7 +12,6 @@ from ..core import record
 from ..core.errors import MemError, Refused, UsageError
 from ..memory import memories, misnamed, remember, write_gate
 from ..memory.memories import Found
-from ..render import progress
 from ..store import Store
 from . import common
 from .common import refused, values, warn, write, write_json
@@ -97,34 +95,25 @@ def _say_what_else(known: remember.Result, scope: str, draft: Draft) -> None:
         warn(f"note: nothing was changed; `git mem edit {known.id[:8]}` changes what is known")
 
 
-_BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
-
-
 def _store_lines(
     store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
 ) -> int:
     """Stores every good line, names every bad one; `defaults` serve lines without a field."""
     forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
-    known = remember.Known(store)
+    numbers: deque[int] = deque()
     counts: Counter[str] = Counter()
-    lines = common.json_lines(name)
-    try:
-        with progress("remembering", total=None) as advance:
-            while block := list(islice(lines, _BLOCK)):
-                drafts = [{**defaults, **v, **forced} for _, v in block if isinstance(v, dict)]
-                found = remember.remember(store, drafts, allow_secret=allow_secret, known=known)
-                results = iter(found)
-                for number, value in block:
-                    if isinstance(value, str):
-                        result = remember.Result(remember.REFUSED, reason=value)
-                    else:
-                        result = next(results)
-                    counts[result.status] += 1
-                    _say_line(number, result, as_json)
-                advance(len(block))
-        store.with_cache(lambda cache: None, ahead=known.ahead)
-    finally:
-        known.ahead.cancel()
+
+    def drafts() -> Iterator[dict[str, Any] | str]:
+        for number, value in common.json_lines(name):
+            numbers.append(number)
+            yield {**defaults, **value, **forced} if isinstance(value, dict) else value
+
+    total = common.count_lines(name)
+    found = remember.remember_many(store, drafts(), total=total, allow_secret=allow_secret)
+    with common.telling_stored(lambda: counts[remember.STORED], total, "lines"):
+        for result in found:
+            counts[result.status] += 1
+            _say_line(numbers.popleft(), result, as_json)
     stored, known_before = counts[remember.STORED], counts[remember.DUPLICATE]
     if not as_json:
         write(f"{stored} stored, {known_before} known, {counts[remember.REFUSED]} refused")

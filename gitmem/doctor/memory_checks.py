@@ -13,6 +13,7 @@ from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..core.fold import Tombstones
 from ..core.plural import many
+from ..core.progress import counted
 from ..engine import cache, cache_check, cache_lock, index, unread
 from ..engine.filters import Filter
 from ..erasure import purge, tombstones
@@ -143,7 +144,9 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
         taken = f"{scope}: {many(lost, 'line')} taken out of the notes by another tool"
         hint = f"the next write puts them back; {REPAIRS}"
         yield Finding(WARN, f"{taken}; recall still finds them", hint, _tidy(store, scope))
-    if secrets := trust.secrets(set(lines)):
+    with store.progress("looking for secrets", len(lines)) as advance:
+        secrets = trust.secrets(counted(lines, advance))
+    if secrets:
         named = [f"{id[:8] or 'line ' + version[:8]} ({rule})" for version, id, _, rule in secrets]
         may = f"{scope}: {many(len(secrets), 'text')} that may hold a secret"
         hint = (
@@ -231,7 +234,7 @@ def cached(store: Store) -> list[Finding]:
         if opened is None:
             return [Finding(OK, "no cache yet; the first recall builds it")]
         with closing(opened):
-            damage = cache_check.check_all(opened, store.table)
+            damage = cache_check.check_all(opened, store.table, store.progress)
             if not damage:
                 size = cache_lock.size(path) / 1e6
                 found = [Finding(OK, f"cache: {Filter().count(opened)} memories, {size:.1f} MB")]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from ..core import record
+from ..core.progress import Unseen
 from . import model_vectors
 from .cache import CODE, Cache, Connection, Moved, copied_in_memory, open_in_memory
 from .document import ACTIVE, SUPERSEDED
@@ -20,6 +21,10 @@ from .embed import StaticTable, sign_code
 from .embed import TableDamaged as TableDamaged
 from .memory_rows import parsed
 from .update import BATCH, Update
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
 
 # Row and line numbers differ in a cache made again: a row is named by the version of its line.
 _OF_ROW = "LEFT JOIN memory m USING(row) LEFT JOIN line l ON l.n = m.line"
@@ -59,7 +64,7 @@ class Busy(Exception):
     """Others write to the cache and let nobody look; it says nothing about damage."""
 
 
-def check_all(cache: Cache, table: StaticTable | None = None) -> str:
+def check_all(cache: Cache, table: StaticTable | None = None, progress: Progress = Unseen) -> str:
     """The first thing wrong with a cache, "" where nothing is.
 
     Raises Busy, and Moved where the cache was removed or replaced meanwhile; TableDamaged.
@@ -67,7 +72,7 @@ def check_all(cache: Cache, table: StaticTable | None = None) -> str:
     table = table or StaticTable()
     try:
         with closing(Cache(copied_in_memory(cache), "memory", "")) as copy:
-            wrong = _wrong(copy, table)
+            wrong = _wrong(copy, table, progress)
     except Exception as e:  # a value of any shape may stand in a damaged file
         if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy from e
@@ -77,11 +82,11 @@ def check_all(cache: Cache, table: StaticTable | None = None) -> str:
     return wrong
 
 
-def _wrong(cache: Cache, table: StaticTable) -> str:
+def _wrong(cache: Cache, table: StaticTable, progress: Progress) -> str:
     (answer,) = cache.db.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         return str(answer)
-    with closing(_made_again(cache, table)) as made:
+    with closing(_made_again(cache, table, progress)) as made:
         return _difference(cache, made, table.space)
 
 
@@ -107,14 +112,16 @@ def _difference(cache: Cache, made: Cache, space: str) -> str:
     return ""
 
 
-def _made_again(cache: Cache, table: StaticTable) -> Cache:
+def _made_again(cache: Cache, table: StaticTable, progress: Progress) -> Cache:
     """A cache of the same lines; what is reinstated there is so here."""
     made = open_in_memory()
     stored = cache.db.execute("SELECT raw, scope FROM line ORDER BY n")
-    with made.writing(0):
+    (total,) = cache.db.execute("SELECT count(*) FROM line").fetchone()
+    with made.writing(0), progress("comparing the cache", total) as advance:
         update = Update(made, table, None)
         while lines := stored.fetchmany(BATCH):
             update.take([("", raw, scope) for raw, scope in lines])
+            advance(len(lines))
         of_version = "SELECT {} FROM memory m JOIN line l ON l.n = m.line WHERE m.status = ? AND "
         back = of_version.format("DISTINCT l.version") + "m.row IN (SELECT row FROM reinstated)"
         for version in cache.db.execute(back, (ACTIVE,)):

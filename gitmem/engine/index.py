@@ -13,6 +13,7 @@ import os
 from time import monotonic
 
 from ..core.errors import GitFailed
+from ..core.progress import Unseen
 from ..core.record import MAX_LINE
 from ..notes import ref_repair
 from . import error_kinds, unread
@@ -22,13 +23,13 @@ from .update import BATCH, Update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from ..core.progress import Progress
     from ..notes.note_store import Notes
     from .document import Ahead
     from .embed import StaticTable
 
-    Progress = Callable[[int], None]
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers
@@ -113,7 +114,7 @@ def refresh(
     table: StaticTable,
     *,
     most: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = Unseen,
     deep: bool = False,
     ahead: Ahead | None = None,
     until: float | None = None,
@@ -224,14 +225,15 @@ def _indexed(cache: Cache, notes: Notes, tip: str, sizes: dict[str, str]) -> boo
 
 
 def _take(
-    update: Update, lines: list[Line], limits: _Limits, progress: Progress | None
+    update: Update, lines: list[Line], limits: _Limits, progress: Progress
 ) -> tuple[int, bool]:
     """(how many records were new, whether all lines were taken in before the time was up)."""
     added = 0
-    for start in range(0, len(lines), limits.batch):
-        if limits.late():
-            return added, False
-        added += update.take(lines[start : start + limits.batch])
-        if progress:
-            progress(min(start + limits.batch, len(lines)))
+    with progress("indexing", len(lines)) as advance:
+        for start in range(0, len(lines), limits.batch):
+            if limits.late():
+                return added, False
+            part = lines[start : start + limits.batch]
+            added += update.take(part)
+            advance(len(part))
     return added, True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .document import Ahead
     from .embed import StaticTable
 
-BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
+BATCH = 2_000  # lines folded and written at a time: bounds memory, and what progress counts
 
 
 class Update:

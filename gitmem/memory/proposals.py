@@ -11,7 +11,7 @@ was forgotten, superseded, purged, or edited so that the finding is gone) is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..core import fold, id_mentions, record
@@ -171,7 +171,6 @@ def look(
     seconds: float = 60.0,
     again: bool = True,
     write: bool = True,
-    progress: Callable[[int], None] = lambda n: None,
 ) -> Looked:
     """Looks for new proposals, the gravest first, until HELD wait: among all memories (`again`),
     going on after a look that was broken off, or among those that are new since the last look.
@@ -183,7 +182,8 @@ def look(
         if since > int(cache.meta("rows", "0")) or (again and ended == "1") or not write:
             since = 0
         known = stored(cache)
-        looked = consolidate.find(cache, since, seconds, known, most, progress)
+        with store.progress("comparing", int(cache.meta("rows", "0")) - since) as advance:
+            looked = consolidate.find(cache, since, seconds, known, most, advance)
         before = _in_force(store, cache, known.values())
         room = max(0, min(most, HELD - len(before)))
         found = sorted(looked.found, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))

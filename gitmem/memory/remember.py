@@ -6,8 +6,10 @@ stops the others; a known `source` or text adds nothing. What is answered as sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import islice
+from time import monotonic
 from typing import Any, NamedTuple
 
 from ..anchors import patch_id, records_at
@@ -115,6 +117,37 @@ def remember(
     if ready:
         _append(store, ready, results, known.ahead if known else None, sign)
     return [r for r in results if r is not None]
+
+
+_BLOCK = 10_000  # drafts a commit: bounds memory
+_LATEST = 2.0  # seconds of work that a crash or Ctrl-C may lose
+
+
+def remember_many(
+    store: Store,
+    items: Iterable[dict[str, Any] | str],
+    *,
+    total: int | None = None,
+    allow_secret: bool = False,
+) -> Iterator[Result]:
+    """Stores drafts in commits of about two seconds of work each; a result each, in order, once it
+    is in the notes. A string in the place of a draft says why it is none. `total`: how many there
+    are, where that is known.
+    """
+    known, size, rest = Known(store), 1000, iter(items)
+    try:
+        with store.progress("remembering", total) as advance:
+            while block := list(islice(rest, size)):
+                start = monotonic()
+                drafts = [item for item in block if not isinstance(item, str)]
+                results = iter(remember(store, drafts, allow_secret=allow_secret, known=known))
+                for item in block:
+                    yield Result(REFUSED, reason=item) if isinstance(item, str) else next(results)
+                advance(len(block))
+                size = max(1, min(_BLOCK, int(size * _LATEST / (monotonic() - start))))
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.cancel()
 
 
 def _check(

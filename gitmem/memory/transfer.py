@@ -17,7 +17,6 @@ from ..core.errors import MemError
 from ..core.record import title_of
 from ..core.record_fields import FIELDS
 from ..store import Store
-from . import remember
 
 # What a draft has from the object of a memory as it is; the rest has other shapes or names there.
 _META = ("created_at", *(f.name for f in FIELDS if f.exported))
@@ -107,10 +106,8 @@ def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
         yield value if isinstance(value, dict) else f"line {number} is no JSON object"
 
 
-def import_text(
-    store: Store, text: str, scope: str, allow_secret: bool
-) -> tuple[list[remember.Result], list[str], int]:
-    """(a result for each draft, what was unreadable, how many are at HEAD: no such commit here)."""
+def drafts_of(store: Store, text: str, scope: str) -> tuple[list[dict[str, Any]], list[str], int]:
+    """(the drafts, what was unreadable, how many go to HEAD: no such commit here)."""
     exported = text.lstrip("\ufeff \n")
     if not exported:
         raise MemError("nothing to import", hint="the input is empty")
@@ -134,4 +131,4 @@ def import_text(
             del draft["commit"]
             moved += 1
     broken = [value for value in read if isinstance(value, str)]
-    return remember.remember(store, drafts, allow_secret=allow_secret), broken, moved
+    return drafts, broken, moved

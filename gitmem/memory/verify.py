@@ -7,10 +7,10 @@ else does nothing wrong. The cache keeps what was found about signatures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..core import record
+from ..core.progress import counted
 from ..engine import memory_rows
 from ..engine.cache import Cache, Damaged
 from ..engine.document import ACTIVE, scope_name
@@ -29,7 +29,6 @@ def verify(
     prefixes: list[str],
     *,
     everything: bool = False,
-    tell: Callable[[int], None] = lambda n: None,
 ) -> list[dict[str, Any]]:
     """One object a record, newest first: what is visible, or `everything`; `prefixes`: of these
     memories alone. Else lines that are no records and look like they hold a secret follow.
@@ -37,11 +36,14 @@ def verify(
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         lines = _lines(cache, [memories.full_id(cache, p) for p in prefixes], everything)
-        checked = store.trust.check([(n, raw) for n, raw, _ in lines], tell)
+        with store.progress("verifying", len(lines)) as advance:
+            checked = store.trust.check([(n, raw) for n, raw, _ in lines], advance)
         store.trust.keep(cache, checked)
         verdicts = {r.version: v for _, r, v in checked}
         scopes = {n: scope_name(scope) for n, _, scope in lines}
-        return [_object(store.trust, r, v, scopes[n], verdicts) for n, r, v in checked]
+        with store.progress("looking for secrets", len(lines)) as advance:
+            shown = counted(checked, advance)
+            return [_object(store.trust, r, v, scopes[n], verdicts) for n, r, v in shown]
 
     found = store.with_cache(read)[0]
     return found if prefixes else [*found, *_of_others(store)]

@@ -6,7 +6,7 @@ as visible marks.
 """
 
 from .memory_text import commit, hit, hits, left_out, listing, memory
-from .progress import progress
+from .progress_line import progress
 from .review_text import proposal, proposals, suggestion, suggestions
 from .terminal import is_terminal, keys, pairs, safe, use_colours
 

@@ -24,7 +24,7 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
             return
         due, shown = now + _EVERY, True
         share = f" {100 * done // total:3}% ({done:,}/{total:,})" if total else f" {done:,}"
-        sys.stderr.write(f"\r{what}:{share}")
+        sys.stderr.write(f"\r{what}:{share}\x1b[K")
         sys.stderr.flush()
 
     try:
