@@ -108,3 +108,29 @@ def test_no_synonym_is_a_command_and_each_means_one() -> None:
     assert not commands.SYNONYMS.keys() & commands.COMMANDS.keys()
     said = " ".join(commands._SYNONYMS.values()).split()
     assert len(said) == len(set(said))
+
+
+def test_one_name_for_memories_as_files_of_claude_and_the_former_one_still_works(
+    lab: Lab,
+) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "Times are stored as UTC", "--type", "decision")
+    assert lab.json(repo, "export", "claude", "--dry-run")["written"] == 1
+    assert lab.json(repo, "sync", "claude", "--limit", "5")["written"] == 1
+    assert lab.json(repo, "export", "claude", "--remove")["removed"] == 1
+    assert "claude" not in told(lab, "sync", "-h")[1]
+    assert "[claude]" in told(lab, "export", "-h")[1]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("export claude --format md", "takes no --output, --format or --scope"),
+        ("export --remove", "go with `git mem export claude`"),
+        ("export calude", "git mem cannot export to 'calude'"),
+        ("export --json --format md", "--json and --format md are two formats"),
+    ],
+)
+def test_options_of_the_two_kinds_of_export_do_not_mix(lab: Lab, words: str, message: str) -> None:
+    done = lab.run(lab.repo(), "git-mem", *words.split())
+    assert done.returncode == 2 and message in done.stderr

@@ -69,7 +69,7 @@ def test_settings_targets_and_parts_of_a_command_are_offered() -> None:
 def test_names_of_files_are_left_to_the_shell() -> None:
     assert words("why", "") == words("recall", "--path", "sr") == [complete.FILES]
     assert words("why", "a.py", "") == words("remember", "--title", "") == []
-    assert words("import", "") == ["claude", "git-log", "adr", complete.FILES]
+    assert words("import", "") == ["claude", "sessions", "git-log", "adr", complete.FILES]
 
 
 @pytest.mark.quick

@@ -1,4 +1,4 @@
-"""`git mem sync claude`: memories as files of Claude Code's auto memory; where that lies."""
+"""`git mem export claude`: memories as files of Claude Code's auto memory; where that lies."""
 
 import os
 
@@ -9,7 +9,7 @@ from .common import values
 from .options import Answer
 
 
-def sync_claude(store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool) -> Answer:
+def export_claude(store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool) -> Answer:
     """Writes memories where the client loads them, or removes them from there."""
     sight = look(store)
     if sight.origin == "project":

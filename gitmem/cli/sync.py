@@ -12,7 +12,7 @@ from ..core.errors import UsageError
 from ..core.plural import many
 from ..store import Store
 from .common import opened, values
-from .options import Answer, argument, command, flag, text
+from .options import Answer, command, flag, text
 
 _REMOTE = "The remote to use (default: mem.remote, where git pushes to, `origin`, or the only one)."
 _ATOMIC = "Push the branch that is checked out along with the memories: both or none."
@@ -40,31 +40,27 @@ class Sending(NamedTuple):
 @command("sync")
 def sync_command(
     sending: Sending,
-    what: str = argument(
-        "[claude]", "claude: no remote, but memories as files of Claude Code's auto memory.", ""
-    ),
-    limit: int = typer.Option(
-        0, min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."
-    ),
-    remove: bool = flag("--remove", "claude: take those files out again."),
+    # `sync claude` is what `export claude` was called first.
+    what: str = typer.Argument("", hidden=True),
+    limit: int = typer.Option(0, min=0, max=150, hidden=True),
+    remove: bool = typer.Option(False, "--remove", hidden=True),
 ) -> Answer:
-    """Unite with the team: take in what the remote has, give it what is here.
-
-    Private memories stay.
+    """Unite with the team: take in what the remote has, then give it what is here. `pull` and
+    `push` are its two halves. Private memories stay.
     """
     if what not in ("", "claude"):
         word = what.isprintable() and " " not in what
         hint = f"`git mem sync --remote {what}` names a remote" if word else ""
         raise UsageError(f"git mem cannot sync with '{what}'", hint=hint)
     if (remove or limit) and not what:
-        raise UsageError("--limit and --remove go with `git mem sync claude`")
+        raise UsageError("--limit and --remove go with `git mem export claude`")
     if what and (sending.remote or sending.atomic or sending.allow_secret):
-        raise UsageError("`git mem sync claude` writes files here; it takes no remote")
+        raise UsageError("`git mem export claude` writes files here; it takes no remote")
     with opened() as store:
         if what:
-            from .claude import sync_claude
+            from .claude import export_claude
 
-            return sync_claude(store, limit, remove, sending.dry_run, sending.quiet)
+            return export_claude(store, limit, remove, sending.dry_run, sending.quiet)
         return _answer(sending.to_remote(store, take_in=True), sending.quiet)
 
 
@@ -78,9 +74,9 @@ def push_command(
         filled=True,
     ),
 ) -> Answer:
-    """Give the remote the team's memories that are here; takes in what it has only if it is ahead.
+    """Only give: the second half of `sync`. Takes in what the remote has only if it is ahead.
 
-    Private notes go nowhere, unless --private-to names where.
+    Private notes go nowhere, unless --private-to names where, for a clone of your own.
     """
     if private_to and (sending.remote or sending.atomic):
         raise UsageError("--private-to names its remote itself, and no branch goes along")
@@ -101,7 +97,7 @@ def pull_command(
         filled=True,
     ),
 ) -> Answer:
-    """Take in what the remote has; nothing leaves."""
+    """Only take in what the remote has, the first half of `sync`; nothing leaves."""
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:

@@ -17,8 +17,7 @@ from ..engine.filters import Filter
 from ..git import commit_reader
 from ..memory import adr, listing, remember, transfer
 from ..store import Store
-from . import app
-from .claude import look
+from .claude import export_claude, look
 from .common import (
     opened,
     read_file,
@@ -32,15 +31,35 @@ from .common import (
 from .options import AllowSecret, Answer, argument, command, flag, number, text
 
 
-@app.command("export")
+@command("export")
 def export_command(
-    output: str = typer.Option(
-        "-", "-o", "--output", metavar="FILE", help="Where to write (default: standard output)."
+    what: str = argument(
+        "[claude]", "claude: as files of Claude Code's auto memory, which it loads by itself.", ""
     ),
-    format: str = typer.Option("jsonl", help="jsonl or md."),
-    scope: str = typer.Option("team", help="team, private, or all."),
-) -> int:
-    """Write memories as JSON Lines or Markdown; `git mem import` reads both."""
+    output: str = text("-o --output FILE", "Where to write (default: standard output)."),
+    format: str = text("--format", "jsonl (default) or md."),
+    scope: str = text("--scope", "team (default), private, or all."),
+    limit: int = typer.Option(
+        0, min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."
+    ),
+    remove: bool = flag("--remove", "claude: take those files out again."),
+    dry_run: bool = flag("--dry-run -n", "claude: write nothing, say what would be written."),
+    quiet: bool = flag("-q --quiet", "claude: print nothing but errors."),
+    as_json: bool = flag("--json", "claude: print JSON; else the same as --format jsonl."),
+) -> Answer | int:
+    """Write memories as JSON Lines or Markdown, for `git mem import`, or for Claude Code."""
+    if what not in ("", "claude"):
+        raise UsageError(f"git mem cannot export to '{what}'", hint="-o FILE writes a file")
+    if what and (output or format or scope):
+        raise UsageError("`git mem export claude` takes no --output, --format or --scope")
+    if not what and (limit or remove or dry_run or quiet):
+        raise UsageError("--limit, --remove, --dry-run and --quiet go with `git mem export claude`")
+    if what:
+        with opened() as store:
+            return export_claude(store, limit, remove, dry_run, quiet)
+    output, format, scope = output or "-", format or "jsonl", scope or "team"
+    if as_json and format != "jsonl":
+        raise UsageError("--json and --format md are two formats")
     if format not in ("jsonl", "md"):
         raise UsageError(f"--format is jsonl or md, not '{format}'")
     if scope not in ("team", "private", "all"):

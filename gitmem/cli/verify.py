@@ -22,8 +22,9 @@ def verify_command(
     ids: list[str] = argument("[ID]...", "Only these; without, all visible memories.", None),
     all: bool = flag("--all", "Every record: also replaced texts, forgets, shares and purges."),
 ) -> Answer:
-    """Check signatures with git's keys, ids with their texts, and look for credentials, also in
-    lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
+    """Check signatures (of `mem.sign` and `sign`) with git's keys, ids with their texts, and look
+    for credentials, also in lines that are no memories. Exit code 1 where a signature is bad or
+    below `mem.trust`.
     """
     items = verify.verify(store, ids or [], everything=all)
     return Answer(items, _lines(items, bool(ids)), int(any(map(verify.failed, items))))

@@ -273,7 +273,9 @@ def share_command(
 
 @command("sign")
 def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
-    """Vouch for memories: a new version with the same text, signed with your key."""
+    """Vouch for memories that are there: a new version with the same text, signed with your key.
+    `mem.sign` signs new ones as they are stored; `verify` checks both.
+    """
     return _each(store, ids, _plainly(memories.sign), "signed", as_json)
 
 
