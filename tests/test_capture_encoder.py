@@ -162,9 +162,9 @@ def test_what_a_user_taught_moves_this_way_of_judging_too() -> None:
 def test_weights_fit_the_features_and_the_encoder() -> None:
     data = json.loads(pathlib.Path(linear.PATH).read_text(encoding="utf-8"))
     model = linear.Model(data)
-    for weights in model._encoded.values():
+    for weights in model._by_encoder.keep.values():
         assert len(weights.hashed) == features.HASHED
-    for weights in (*model._encoded.values(), *model._encoded_types.values()):
+    for weights in (*model._by_encoder.keep.values(), *model._by_encoder.types.values()):
         dims = 2 * EncoderFile().dims  # mean and maximum over the tokens
         assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, dims)
     assert data["encoded"]["space"] == EncoderFile().space

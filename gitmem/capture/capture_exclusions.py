@@ -17,10 +17,9 @@ from collections.abc import Iterable
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..core.record import Record
-from ..git import config_journal
+from ..git import config_journal, memfile
 
 _FILE = "git-mem-closed"
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a planted link or pipe
 _COMMIT, _SESSION = "commit:", "session:"
 
 
@@ -46,7 +45,7 @@ def close(common_dir: str, records: Iterable[Record]) -> None:
     if not lines:
         return
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _SAFE, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | memfile.SAFE, 0o600)
         with open(fd, "a", encoding="ascii") as f:
             f.write("\n" + "".join(lines))  # whatever a crash left of the line before
             f.flush()

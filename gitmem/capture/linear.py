@@ -76,39 +76,29 @@ PACKAGED = Calibration()
 class TurnFeatures:
     """A turn as numbers: hashed n-grams, forms of its sentences, vector of its prose."""
 
-    __slots__ = ("_encoded", "_folded", "hashed", "length", "numbers", "prose", "vector")
-
     def __init__(self, role: str, text: str, table: embed.StaticTable) -> None:
         self.hashed, self.numbers, self.prose = features.features(role, text)
         self.length = sqrt(len(self.hashed) or 1)
         vector = table.vector(self.prose[: features.MEANT])
         size = sqrt(embed.square(vector)) or 1.0
         self.vector = [v / size for v in memoryview(vector).cast("b")]
-        self._encoded: list[float] = []
-        self._folded: tuple[int, list[int]] | None = None
-
-    @property
-    def read(self) -> bool:
-        """Whether an encoder has read the turn."""
-        return bool(self._encoded)
+        self.read: list[float] = []  # the encoder's early vector, once it has read the turn
+        self._folded = {features.HASHED: self.hashed}
 
     def encoded(self, encoder: Encoder) -> list[float]:
-        """The encoder's early vector; it is made once."""
-        if not self._encoded:
-            self._encoded = encoder.early_vector(self.prose.strip()[: features.ENCODED]).tolist()
-        return self._encoded
+        if not self.read:
+            self.read = encoder.early_vector(self.prose.strip()[: features.ENCODED]).tolist()
+        return self.read
 
     def folded(self, size: int) -> list[int]:
-        """The n-grams' buckets in a shorter row of weights."""
-        if self._folded is None or self._folded[0] != size:
-            self._folded = size, [i % size for i in self.hashed]
-        return self._folded[1]
+        """The n-grams' buckets in a row of `size` weights."""
+        if size not in self._folded:
+            self._folded[size] = [i % size for i in self.hashed]
+        return self._folded[size]
 
 
 class _Weights:
     """One row of a logistic model: three blocks of small integers with a scale each."""
-
-    __slots__ = ("bias", "hashed", "hashed_scale", "numbers", "vector")
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.bias = float(data["bias"])
@@ -120,10 +110,19 @@ class _Weights:
         ]
 
     def score(self, turn: TurnFeatures, vector: list[float]) -> float:
-        weights, size = self.hashed, len(self.hashed)
-        buckets = turn.hashed if size == features.HASHED else turn.folded(size)
+        weights, buckets = self.hashed, turn.folded(len(self.hashed))
         grams = sum([weights[i] for i in buckets]) * self.hashed_scale / turn.length
         return self.bias + grams + _dot(self.numbers, turn.numbers) + _dot(self.vector, vector)
+
+
+class _Judge:
+    """What judges turns with one kind of vector: whether to keep, by who speaks; types; curves."""
+
+    def __init__(self, keep: dict[str, dict[str, Any]], data: dict[str, Any]) -> None:
+        self.keep = {who: _Weights(weights) for who, weights in keep.items()}
+        self.types = {name: _Weights(data["types"][name]) for name in TYPES}
+        curves = data["calibration"].items()
+        self.curves = {who: [(float(a), float(b)) for a, b in knots] for who, knots in curves}
 
 
 class Model:
@@ -136,17 +135,12 @@ class Model:
                 f" {features.VERSION}"
             )
         self.calibration = PACKAGED
-        self._keep = _Weights(data["keep"])
-        self._types = {name: _Weights(data["types"][name]) for name in TYPES}
-        self._curves = _curves(data["calibration"])
+        self._by_table = _Judge(dict.fromkeys(("user", "other"), data["keep"]), data)
         encoded = data["encoded"]
         # The n-grams are those of `keep`: the file has them once.
         shared = {**data["keep"], **encoded["keep"]}
-        self._encoded = {
-            who: _Weights({**shared, **encoded["vectors"][who]}) for who in ("user", "other")
-        }
-        self._encoded_types = {name: _Weights(encoded["types"][name]) for name in TYPES}
-        self._encoded_curves = _curves(encoded["calibration"])
+        keep = {who: {**shared, **weights} for who, weights in encoded["vectors"].items()}
+        self._by_encoder = _Judge(keep, encoded)
         self._encoder, self._space = encoder, str(encoded["space"])
         self._table = embed.StaticTable()
         self._last: tuple[str, str, TurnFeatures] | None = None
@@ -154,16 +148,15 @@ class Model:
     def score(self, role: str, text: str) -> float:
         """The log odds that the turn is worth keeping, before any calibration."""
         turn = self._features(role, text)
-        encoder = self._usable_encoder(role)
-        if encoder:
-            return self._encoded[_who(role)].score(turn, turn.encoded(encoder))
-        return self._keep.score(turn, turn.vector)
+        if encoder := self._usable_encoder(role):
+            return self._by_encoder.keep[_who(role)].score(turn, turn.encoded(encoder))
+        return self._by_table.keep[_who(role)].score(turn, turn.vector)
 
     def confidence(self, score: float, role: str = "user") -> float:
         """The packaged confidence: the share of turns of such a role with this score that were
         worth keeping. Never falls as the score rises."""
-        curves = self._encoded_curves if self._usable_encoder(role) else self._curves
-        knots = curves[_who(role)]
+        judge = self._by_encoder if self._usable_encoder(role) else self._by_table
+        knots = judge.curves[_who(role)]
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
             share = knots[0 if at == 0 else -1][1]
@@ -183,11 +176,10 @@ class Model:
         what a rule ends is not read for its type.
         """
         turn = self._features(role, text)
-        encoder = self._usable_encoder(role) if turn.read else None
-        models, vector = self._types, turn.vector
-        if encoder:
-            models, vector = self._encoded_types, turn.encoded(encoder)
-        scores = {name: weights.score(turn, vector) for name, weights in models.items()}
+        judge, vector = self._by_table, turn.vector
+        if turn.read and self._usable_encoder(role):
+            judge, vector = self._by_encoder, turn.read
+        scores = {name: weights.score(turn, vector) for name, weights in judge.types.items()}
         top = max(scores.values())
         powers = {name: exp(score - top) for name, score in scores.items()}
         total = sum(powers.values())
@@ -234,10 +226,6 @@ def fingerprint() -> str:
 
 def _who(role: str) -> str:
     return "user" if role == "user" else "other"
-
-
-def _curves(data: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    return {who: [(float(a), float(b)) for a, b in knots] for who, knots in data.items()}
 
 
 def _bounded(share: float) -> float:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..core.errors import MemError, Refused
 from ..core.record_fields import ENTRIES, FIELDS, LINE, LIST, SET, WORD
+from ..engine import memory_rows
 from ..engine.filters import Filter
 from ..memory import memories, recall, remember, review_records, write_gate
 from ..memory.memories import SHORTEST
@@ -170,11 +171,9 @@ def merge(
             hint="--team merges it, for everybody to see",
         )
     changes: dict[str, Any] = {"body": text or merged(str(data["body"]), suggestion.body)}
-    listed = data.get("paths")
-    paths = [p for p in listed if isinstance(p, dict)] if isinstance(listed, list) else []
-    have = {p["path"]: p for p in paths if isinstance(p.get("path"), str)}
-    if any(p not in have for p in suggestion.paths):
-        changes["paths"] = [*have.values(), *(p for p in suggestion.paths if p not in have)]
+    have = {p["path"]: p for p in memory_rows.entries(data.get("paths"))}
+    if new := [p for p in suggestion.paths if p not in have]:
+        changes["paths"] = [*have.values(), *new]
     title = _edited(store, id, changes, allow_secret) or record.title_of(data)
     suggestions.decide(store, [(suggestion, MERGED, id)])
     return Outcome(suggestion, MERGED, title, into.scope)
@@ -197,16 +196,11 @@ def near(store: Store, suggestion: Suggestion, most: int = 3) -> list[dict[str, 
     limit = most + len(first)
     answer = recall.recall(store, question, Filter(), limit=limit, all_branches=True)
     hits = [h for h in answer["hits"] if answer["verdict"] != "MISS" and h["id"] not in first]
-    replaced = [
-        {
-            "id": id,
-            "title": record.title_of(f.record.data),
-            "type": f.record.data.get("type", ""),
-            "scope": f.scope,
-            "replaces": True,
-        }
-        for id, f in (memories.find_many(store, first) if first else {}).items()
-    ]
+    replaced = []
+    for id, found in memories.find_many(store, first).items():
+        data = found.record.data
+        about = {"title": record.title_of(data), "type": data.get("type", "")}
+        replaced.append({"id": id, **about, "scope": found.scope, "replaces": True})
     return [*replaced, *hits][:most]
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..core import record, record_content
 from ..core.errors import MemError
+from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..engine.document import content_digest
 from ..memory import remember, review_records, write_gate
@@ -51,9 +52,7 @@ class Suggestion(Item):
 
     @property
     def paths(self) -> list[str]:
-        value = self.data.get("paths")
-        items = [p for p in value if isinstance(p, dict)] if isinstance(value, list) else []
-        return [record.clean(p["path"]) for p in items if isinstance(p.get("path"), str)]
+        return [path for path, _ in memory_rows.paths(self.data)]
 
     @property
     def group(self) -> str:

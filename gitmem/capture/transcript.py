@@ -32,7 +32,6 @@ from .candidates import Candidate, said
 
 MOST = 20_000_000  # bytes of one file
 TURNS = 2_000  # of one file, the last ones
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, no waiting
 _CLIENTS_OWN = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _FOREIGN = ("isSidechain", *_CLIENTS_OWN)
 SUBAGENT, INJECTED, LONG = "of subagents", "injected by programs or kept back", "pasted"
@@ -138,7 +137,7 @@ def _lines(path: str) -> list[bytes]:
 
 def opened(path: str, flags: int) -> int:
     """For `open`: follows no link, waits for no pipe."""
-    return os.open(path, flags | _SAFE)
+    return os.open(path, flags | memfile.SAFE)
 
 
 def read_before(mem_dir: str) -> dict[str, int]:

@@ -147,23 +147,23 @@ def each(
     `pipeline.keep` takes.
     """
     model = calibrate.model(store)
-    try:
-        return pipeline.keep(store, texts, model=model, **how), None, []
-    except Exception as e:
-        if len(texts) == 1:
-            return [], e, texts
     outcomes: list[Outcome] = []
     wrong: Exception | None = None
     failed: list[Candidate] = []
-    end = time.monotonic() + _ALONE
-    for text in texts:
+    end = float("inf")
+    batches = [texts]
+    for batch in batches:
         if wrong and time.monotonic() > end:
             break
         try:
-            outcomes += pipeline.keep(store, [text], model=model, **how)
+            outcomes += pipeline.keep(store, batch, model=model, **how)
         except Exception as e:
-            wrong = e
-            failed.append(text)
+            if len(batch) > 1:
+                end = time.monotonic() + _ALONE
+                batches += [[text] for text in batch]
+            else:
+                wrong = e
+                failed += batch
     return outcomes, wrong, failed
 
 

@@ -233,16 +233,18 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
             hint="`pip install 'git-mem[graph]'`; `git mem graph ID` works without them",
         ) from e
     linked = {row for a, b, _ in links for row in (a, b)}
-    directed, both = networkx.DiGraph(), networkx.Graph()
     rows = sorted(node.row for node in found if node.active or node.row in linked)
-    directed.add_nodes_from(rows)
-    both.add_nodes_from(rows)
+    undirected: dict[tuple[int, int], float] = defaultdict(float)
+    arrows: dict[tuple[int, int], float] = defaultdict(float)
     for (a, b, kind), weight in sorted(links.items()):
-        strength = STRENGTH[kind] * weight
-        _add(both, a, b, strength)
-        _add(directed, b, a, strength)
+        undirected[min(a, b), max(a, b)] += STRENGTH[kind] * weight
+        arrows[b, a] += STRENGTH[kind] * weight
         if kind != "supersedes":
-            _add(directed, a, b, strength)
+            arrows[a, b] += STRENGTH[kind] * weight
+    directed, both = networkx.DiGraph(), networkx.Graph()
+    for graph, sums in ((directed, arrows), (both, undirected)):
+        graph.add_nodes_from(rows)
+        graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in sums.items())
     if not rows:
         return {}, {}
     rank = networkx.pagerank(directed, alpha=DAMPING)
@@ -251,11 +253,6 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
         first = min(group, key=lambda row: (-rank[row], row))
         centre.update(dict.fromkeys(group, first))
     return {row: value * len(rank) for row, value in rank.items()}, centre
-
-
-def _add(graph: Any, a: int, b: int, strength: float) -> None:
-    before = graph[a][b]["weight"] if graph.has_edge(a, b) else 0.0
-    graph.add_edge(a, b, weight=before + strength)
 
 
 # For readers
