@@ -21,7 +21,12 @@ from verdict import pytest_sessionfinish as pytest_sessionfinish
 from verdict import pytest_terminal_summary as pytest_terminal_summary
 from zygote import Zygote
 
+from gitmem.embedding import numpy_core
 from gitmem.store import Store, open_store
+
+pytest.register_assert_rewrite("crash_world")  # a plugin of several files
+with numpy_core.OneThread():  # as git mem does: threads that wait for each other burn both cores
+    import numpy  # noqa: F401
 
 EVAL = pathlib.Path(
     os.environ.get(

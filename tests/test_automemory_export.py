@@ -8,8 +8,8 @@ import json
 import pathlib
 
 import pytest
+from automemory_world import SECRET, fill, memory, start, write
 from conftest import Lab
-from test_automemory import SECRET, fill, memory, start, write
 
 from gitmem.agents import automemory_dir, automemory_note
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from test_consolidate import AGAIN, MONDAY, POSTGRES, REDIS, WIPED, Place
+from consolidate_world import AGAIN, MONDAY, POSTGRES, REDIS, WIPED, Place
 
 from gitmem.engine import contradictions
 from gitmem.memory import consolidate, memories

@@ -19,6 +19,7 @@ from conftest import Lab, sampled
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from team_checks import check, quiesce
 from team_world import World
 
 from gitmem.core import fold, record
@@ -180,8 +181,8 @@ class Simulation(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            self.world.quiesce()
-            self.world.check()
+            quiesce(self.world)
+            check(self.world)
         finally:
             shutil.rmtree(self.root, ignore_errors=True)
 
