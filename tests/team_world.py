@@ -145,6 +145,14 @@ class World:
         self.hidden.add(id)
         memories.forget(store, id)
 
+    def restore(self, clone: pathlib.Path, pick: int) -> None:
+        """Takes back what hides one of the forgotten memories; a later forget may hide it again."""
+        store = self.store(clone)
+        items = listing.list_forgotten(store, Filter()).items
+        if items:
+            memories.restore(store, str(items[pick % len(items)]["id"]))
+        store.close()
+
     def supersede(self, clone: pathlib.Path, pick: int) -> None:
         self._on_one(clone, pick, self._supersede)
 

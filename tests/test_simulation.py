@@ -90,6 +90,11 @@ class Simulation(RuleBasedStateMachine):
         self.world.forget(self.world.clones[c], pick)
 
     @rule(c=clones, pick=picks)
+    def restore(self, c: int, pick: int) -> None:
+        self.did("restore", c, pick)
+        self.world.restore(self.world.clones[c], pick)
+
+    @rule(c=clones, pick=picks)
     def supersede(self, c: int, pick: int) -> None:
         self.did("supersede", c, pick)
         self.world.supersede(self.world.clones[c], pick)
