@@ -27,7 +27,7 @@ from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
 from .git import config_read, memfile
 from .hooks import githooks, spool, worker_log
-from .memory import proposals
+from .memory import commit_hits, proposals
 from .store import Store, open_store
 
 Event = dict[str, Any]
@@ -268,6 +268,12 @@ def _learn_facts(store: Store) -> None:
         head_facts.learn(store)
 
 
+def _take_in_commits(store: Store) -> None:
+    """The messages of new commits become searchable, a portion of time at once."""
+    if os.path.isdir(store.repo.mem_dir):
+        commit_hits.take_in(store, encoding.PORTION)  # asks for another worker where some wait
+
+
 def _encode(store: Store) -> None:
     """Makes a portion of the encoder's vectors; the next workers make the rest."""
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
@@ -310,6 +316,7 @@ _AFTER: dict[str, Callable[[Store], object]] = {
     "hooks": githooks.tend,
     # Files that an agent reads instead of asking.
     "export": automemory_export.tend,
+    "history": _take_in_commits,
     "encode": _encode,
     "check": _check,
 }

@@ -75,6 +75,7 @@ def clean_env(home: pathlib.Path) -> dict[str, str]:
         NO_COLOR="1",
         TZ="UTC",
         GIT_MEM_ENCODER="false",
+        GIT_MEM_HISTORY="false",  # test_history turns it on: each recall would read the commits
     )  # else scores change while a worker makes vectors: test_encoding turns it on
     return env
 

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from gitmem.capture import classify, commitlog, linear, pipeline, signals, strip  # noqa: E402
 from gitmem.capture.candidates import Candidate  # noqa: E402
 from gitmem.capture.sources import COMMIT  # noqa: E402
+from gitmem.core import commit_message  # noqa: E402
 from gitmem.git import commit_reader  # noqa: E402
 from gitmem.git.gitcmd import Git  # noqa: E402
 
@@ -87,7 +88,7 @@ def authors(items: list[dict[str, Any]]) -> None:
         got = judged(found)
         right = (
             sum(
-                (c.type or j.type) == commitlog.TYPES.get(kind, "")
+                (c.type or j.type) == commit_message.TYPES.get(kind, "")
                 for c, j in zip(found, got, strict=True)
             )
             / len(found)

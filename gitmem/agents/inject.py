@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .call import Call
 
 FEW = 5
+FEW_COMMITS = 2
 ROOM = 2_000  # UTF-16 units of all that is said
 # Of the best hit's score. Of 150 questions among 3,000 memories 99 are told the right one, as with
 # all five, and 97 from 0.6 on; 3.7 memories are told instead of 5.
@@ -75,7 +76,43 @@ def for_prompt(call: Call, prompt: str) -> None:
         note = _BEFORE.format(context_item.attribute(found[: context_item.ID]))
         call.say(f'<memory_context source="git-mem"><note>{note}</note></memory_context>\n')
     else:
+        if found == [] and fresh and here.settings["history"] == "prompts":
+            found = _commits(call, question, shown)
         _tell(call, found, fresh, "this prompt", "prompt", ROOM)
+
+
+def _commits(call: Call, question: str, shown: set[str]) -> list[Item]:
+    """The commits that answer a prompt which no memory answers, at most FEW_COMMITS; none where
+    `mem.trust` asks for signatures. As the worker last saw them.
+    """
+    from ..engine import cache as cache_file
+    from ..engine import commit_index
+    from ..engine.filters import Filter
+    from ..engine.search import Search
+    from ..engine.sql import sqlite3
+
+    here = call.here
+    if here.settings["trust"] != "all":
+        return []
+    cache = None
+    try:
+        cache = cache_file.open_cache(here.mem_dir, create=False, name=cache_file.HISTORY)
+        if cache is None or not cache.count():
+            return []
+        states = commit_index.states(cache)
+        hits = sure_hits(Search(cache, hook_cache.table(), states), question, Filter(), FEW)
+        worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
+        ids = cache.among("SELECT id FROM memory WHERE row IN {}", [row for row, _ in worth])
+        found = _load(cache, worth, states(id for (id,) in ids), shown, here.head)[:FEW_COMMITS]
+        for item in found:
+            item.type = "commit"
+        return found
+    except (sqlite3.Error, cache_file.Damaged, cache_file.Moved, OSError):
+        call.ask()  # the worker makes it anew
+        return []
+    finally:
+        if cache is not None:
+            cache.close()
 
 
 def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:

@@ -54,15 +54,6 @@ _REVERTING = re.compile(
 _REFERENCE = re.compile(r"https?://\S+|\(?#\d+\)?|\b[0-9a-f]{7,64}\b")
 _REASON = 10  # words, without links and numbers, from which a revert says why
 _FIXES = re.compile(r"^Fixes: ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
-_CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
-_UPKEEP = ["docs", "doc", "chore", "style", "test", "tests", "ci", "build", "deps"]
-# What its author calls a commit -> the type, as sure as the author.
-TYPES = {
-    **dict.fromkeys(("feat", "feature"), "feature"),
-    **dict.fromkeys(("fix", "bugfix", "hotfix"), "bugfix"),
-    "refactor": "refactor",
-    **dict.fromkeys(("perf", *_UPKEEP), "change"),
-}
 # A round of a review, a step on the way: what it says is about that, not about the code.
 _ROUND = re.compile(
     r"\b(?:address(?:es|ed)?|review(?:er)?s?|R\d|feedback|nits?|PR"
@@ -151,13 +142,7 @@ def _of(commit: Commit) -> Iterator[Candidate]:
     elif marked or commit_message.ROUTINE.match(subject):
         return
     elif fixed or _reasoned(subject, _REVERT_LINE.sub("", body)):
-        yield about._replace(type="bugfix" if fixed else TYPES.get(_prefix(subject), ""))
-
-
-def _prefix(subject: str) -> str:
-    """The conventional prefix ("feat"), "" without one."""
-    found = _CONVENTIONAL.match(subject)
-    return found[1].lower() if found else ""
+        yield about._replace(type="bugfix" if fixed else commit_message.type_of(subject))
 
 
 def _reasoned(subject: str, body: str) -> bool:
@@ -166,7 +151,11 @@ def _reasoned(subject: str, body: str) -> bool:
     What is left out was worth keeping in 1 of 5 (docs/evaluation.md).
     """
     lines = [line for line in body.split("\n") if line.strip()]
-    if not lines or _prefix(subject) in _UPKEEP or _ROUND.search(subject):
+    if (
+        not lines
+        or commit_message.prefix(subject) in commit_message.UPKEEP
+        or _ROUND.search(subject)
+    ):
         return False
     return sum(bool(_LISTED.match(line)) for line in lines) <= _MOST_LISTED * len(lines)
 

@@ -20,7 +20,7 @@ from ..engine.filters import Filter
 from ..feedback import usage_stats
 from ..git import config as settings
 from ..hooks import githooks
-from ..memory import listing, proposals
+from ..memory import commit_hits, listing, proposals
 from ..models import chosen, llamavec, registry
 from ..store import Store
 from .common import chosen_vectors, values
@@ -47,6 +47,7 @@ def status_command(store: Store) -> Answer:
         "cache": path if os.path.exists(path) else None,
         "suggestions": len(suggestions.waiting(store)) if counted else 0,
         "proposals": len(proposals.waiting(store)) if counted else 0,
+        "history": commit_hits.counts(store),
         "not_shared": sync.unshared(store),
         "waiting": setup.waiting(store),
         "hooks": hooks.on,
@@ -62,6 +63,8 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
         f" {facts['superseded']} superseded, {facts['forgotten']} forgotten",
     )
+    if facts["history"]["of"]:
+        yield "history", "{commits:,} of {of:,} commits are searchable".format(**facts["history"])
     if facts["not_shared"]:
         yield "not shared", f"{many(facts['not_shared'], 'record')}; `git mem sync` sends them"
     yield "git hooks", ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
@@ -125,6 +128,7 @@ def index_command(
     start = time.perf_counter()
     if rebuild:
         store.discard()
+        cache_file.discard(store.repo.mem_dir, name=cache_file.HISTORY)
     read, shown = 0, store.progress
 
     def counting(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
@@ -141,11 +145,14 @@ def index_command(
     (memories, space), _ = store.with_cache(count, deep=rebuild)
     store.progress = shown
     anchor_state_update.update(store)
+    history = commit_hits.take_in(store)
     made = _better_vectors(store) if all else None
     seconds = time.perf_counter() - start
-    facts = {"memories": memories, "lines_read": read, "space": space}
+    facts = {"memories": memories, "lines_read": read, "space": space, "history": history}
     facts.update(seconds=round(seconds, 3), **(made or {}))
     lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
+    if history["of"]:
+        lines.append("{commits:,} of {of:,} commits are searchable".format(**history))
     if made:
         new = f"{made['made']} vectors made in the space {made['better']}"
         lines.append(f"{new}, {made['missing']} missing")

@@ -34,6 +34,7 @@ GROUPS = {
         Command("supersede", "write", "Put a new memory in the place of an old one", _DAILY),
         Command("forget", "write", "Hide memories", _DAILY),
         Command("restore", "write", "Bring forgotten memories back"),
+        Command("promote", "write", "Make a commit a memory"),
         Command("import", "transfer", "Take in a file, past sessions, commits, decision records"),
         Command("purge", "purge", "Take a text out for good: notes, history, objects"),
     ),

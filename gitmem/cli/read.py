@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
-from ..memory import listing, recall
+from ..memory import commit_hits, listing, recall
 from ..store import Store
 from . import app
 from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_json
@@ -23,12 +23,15 @@ def recall_command(
     hot: bool = flag("--hot", "Take in at most 200 new memories now, others in the background."),
     explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
+    only: str = text("--only KIND", "Only `memories`, or only `history`: commits."),
     batch: str = text("--batch FILE", 'Many: one {"_id","text"} object a line (`-`: stdin).'),
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
-    how["all_branches"] = all
+    if only not in ("", "memories", "history"):
+        raise UsageError(f"--only is '{only}', not memories or history")
+    how |= {"all_branches": all, "hot": hot, "only": only}
     if batch:
         questions = _questions(batch)
         with chosen_vectors(store) as vectors:
@@ -41,12 +44,12 @@ def recall_command(
         hint = "give the question, for example `git mem recall which database and why`"
         raise UsageError("nothing to look for", hint=hint)
     with nullcontext() if hot else chosen_vectors(store) as vectors:
-        answer = recall.recall(store, question, conditions, hot=hot, vectors=vectors, **how)
+        answer = recall.recall(store, question, conditions, vectors=vectors, **how)
     if not as_json:
         render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
     else:
         for hit in answer["hits"] if not explain else []:
-            del hit["explain"]
+            hit.pop("explain", None)
         write_json(answer)
     tell_elsewhere(store)
     return 1 if answer["verdict"] == "MISS" else 0
@@ -117,13 +120,22 @@ def show_command(
     as_json: bool,
     ids: list[str] = argument("ID...", "Memories, by unique prefixes of their ids."),
 ) -> int:
-    """Show memories whole, with their history."""
+    """Show memories whole, with their history; also commits."""
     for i, id in enumerate(ids):
-        item, history = listing.show(store, id)
+        commit = None
+        try:
+            item, history = listing.show(store, id)
+        except MemError:
+            commit = commit_hits.find(store, id)
+            if not commit:
+                raise
         if as_json:
-            write_json({**item, "history": history})
+            write_json(commit or {**item, "history": history})
+            continue
+        if i:
+            write()
+        if commit:
+            render.whole_commit(commit)
         else:
-            if i:
-                write()
             render.memory(item, history)
     return 0

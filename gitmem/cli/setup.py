@@ -14,10 +14,12 @@ from ..core.plural import many
 from ..engine.filters import Filter
 from ..git import config_journal, repository
 from ..hooks import announce, githooks
+from ..memory import commit_hits
 from ..store import Store
 from .common import interactive, opened
 from .options import Answer, argument, command, flag
 
+_SECONDS = 10.0  # in which `init` makes commits searchable; the worker does the rest
 _SAME, _NOTHING = "nothing had to change", "nothing was installed"
 
 
@@ -35,12 +37,16 @@ def init_command(
     remote = setup.default_remote(store)
     count, _ = store.with_cache(Filter().count)
     takeable = list(setup.takeable(store, os.environ))
+    history = commit_hits.take_in(store, _SECONDS)
     offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
 
     def lines() -> Iterator[str]:
         yield f"git mem is ready in '{store.repo.top or store.repo.git_dir}'"
         yield from [f"  set {line}" for line in done] or [f"  {_SAME}"]
         yield f"  {count} memories here" if count else "  no memories here yet"
+        if history["commits"]:
+            later = " so far; the others follow in the background" if history["waiting"] else ""
+            yield f"  {history['commits']:,} commits are searchable{later}"
         if told := _at_hand(takeable):
             yield f"  {told}"
         for what, hint in threats:
@@ -57,6 +63,7 @@ def init_command(
     facts = {
         "changed": done,
         "memories": count,
+        "history": history,
         "remote": remote or None,
         "remote_has_memories": offered,
         "takeable": {command: n for n, _, command in takeable},

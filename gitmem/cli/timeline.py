@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from typer.core import TyperCommand
@@ -12,13 +12,14 @@ from ..anchors import anchor_state, path_state
 from ..core.plural import many
 from ..engine import anchor_state_store
 from ..git import commit_facts
-from ..memory import listing
+from ..memory import commit_hits, listing
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from .common import refused
 from .options import PATH, Answer, At, Id, argument, command, flag, number, text, texts
 
 _SHOWN = 20  # memories on a terminal
+_COMMITS = 3  # newest ones that `why` names
 _Item = dict[str, Any]
 _Text = Iterator[str | list[_Item]]
 
@@ -73,7 +74,10 @@ def why_command(
     """
     most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
     found = why.why(store, path, at=at, limit=most, all_hits=all_hits)
-    return Answer(found.items, _explained(found, path, at), 0 if found.items else 1)
+    text = _explained(found, path, at)
+    if found.path and not at and not as_json:
+        text = chain(text, _reasons(commit_hits.about(store, found.path, _COMMITS)))
+    return Answer(found.items, text, 0 if found.items else 1)
 
 
 def _explained(found: why.Why, path: str, at: str) -> _Text:
@@ -87,6 +91,12 @@ def _explained(found: why.Why, path: str, at: str) -> _Text:
         count = "… " + ("and " if found.items else "") + many(found.folded, "memory")
         words = ["git", "mem", "why", path, *(["--at", at] if at else []), "--all-hits"]
         yield f"{count} about commits that wrote lines of it: {shlex.join(words)}"
+
+
+def _reasons(found: list[_Item]) -> _Text:
+    if found:
+        yield "commits that say why they changed it:"
+        yield found
 
 
 def _listed(item: _Item) -> _Text:

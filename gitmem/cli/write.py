@@ -10,7 +10,7 @@ import typer
 
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
-from ..memory import memories, misnamed, remember, write_gate
+from ..memory import commit_hits, memories, misnamed, remember, write_gate
 from ..memory.memories import Found
 from ..store import Store
 from . import common
@@ -74,24 +74,49 @@ def remember_command(
         if body is None:
             raise UsageError("nothing to remember", hint="give the text, -m TEXT or --stdin")
         fields.update(remember.session_facts(os.environ))
-        result = remember.remember(store, [fields], allow_secret=draft.allow_secret)[0]
-        if result.status == remember.REFUSED:
-            error = (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
-            facts = {"id": None, "status": result.status, "reason": result.reason}
-            return Answer(facts, error=error)
-        line = f"remembered {result.id[:8]} [{result.scope}] {result.title}"
-        if result.status == remember.DUPLICATE:
-            line = f"known as {result.id[:8]} ({result.reason})"
-            _say_what_else(result, scope, draft)
-        return Answer(values(result, "id", "status", "reason", "title", "scope"), [line])
+        return _stored(store, fields, draft.allow_secret, named=any(draft[2:6]))
 
 
-def _say_what_else(known: remember.Result, scope: str, draft: Draft) -> None:
+def _stored(
+    store: Store, fields: dict[str, Any], allow_secret: bool = False, named: bool = False
+) -> Answer:
+    """Stores one memory and says so. `named`: whether title, type, tags or paths were given."""
+    result = remember.remember(store, [fields], allow_secret=allow_secret)[0]
+    if result.status == remember.REFUSED:
+        error = (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
+        facts = {"id": None, "status": result.status, "reason": result.reason}
+        return Answer(facts, error=error)
+    line = f"remembered {result.id[:8]} [{result.scope}] {result.title}"
+    if result.status == remember.DUPLICATE:
+        line = f"known as {result.id[:8]} ({result.reason})"
+        _say_what_else(result, fields.get("scope", ""), named)
+    return Answer(values(result, "id", "status", "reason", "title", "scope"), [line])
+
+
+@command("promote")
+def promote_command(
+    store: Store,
+    as_json: bool,
+    commit: str = argument("COMMIT", "The commit, as git takes it."),
+    type: str = text("--type", f"{_TYPE} Asked for on a terminal."),
+    tag: list[str] = texts("--tag --tags", "A tag; may be repeated."),
+    private: bool = flag("--private", "Keep it in private notes, which git mem never pushes."),
+    team: bool = flag("--team", "Store it in the shared notes."),
+) -> Answer:
+    """Make a commit a memory: its message, about its files, so that the team keeps it."""
+    fields = commit_hits.draft(store, commit)
+    if not type and common.interactive() and not as_json:
+        type = typer.prompt("type", default=fields["type"] or "decision")
+    given = {"type": type or fields["type"], "tags": tag, "scope": common.scope_of(private, team)}
+    return _stored(store, {name: value for name, value in {**fields, **given}.items() if value})
+
+
+def _say_what_else(known: remember.Result, scope: str, named: bool) -> None:
     """Names the command that does what was asked with a memory that is stored already."""
     if scope == "team" and known.scope == "private":
         share = f"`git mem share {known.id[:8]}`"
         warn(f"note: it is in your private notes; {share} gives it to the team")
-    elif draft.tag or draft.path or draft.type or draft.title:
+    elif named:
         warn(f"note: nothing was changed; `git mem edit {known.id[:8]}` changes what is known")
 
 

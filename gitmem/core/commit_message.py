@@ -26,6 +26,16 @@ ROUTINE = re.compile(
     re.IGNORECASE,
 )
 
+_CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
+UPKEEP = ["docs", "doc", "chore", "style", "test", "tests", "ci", "build", "deps"]
+# What its author calls a commit -> the type, as sure as the author.
+TYPES = {
+    **dict.fromkeys(("feat", "feature"), "feature"),
+    **dict.fromkeys(("fix", "bugfix", "hotfix"), "bugfix"),
+    "refactor": "refactor",
+    **dict.fromkeys(("perf", *UPKEEP), "change"),
+}
+
 
 def split(message: str) -> tuple[str, str]:
     """(subject, body without the trailers at its end)."""
@@ -44,3 +54,14 @@ def informs(author: str, subject: str, body: str) -> bool:
     if not subject or BOT.search(author):
         return False
     return bool(body) or not (subject.startswith(SQUASHED) or ROUTINE.match(subject))
+
+
+def prefix(subject: str) -> str:
+    """The conventional prefix ("feat"), "" without one."""
+    found = _CONVENTIONAL.match(subject)
+    return found[1].lower() if found else ""
+
+
+def type_of(subject: str) -> str:
+    """The type of memory that a conventional prefix names, "" for none."""
+    return TYPES.get(prefix(subject), "")

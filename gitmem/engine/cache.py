@@ -32,11 +32,12 @@ from .sql import sqlite3
 # of a record; older files are then made anew.
 SCHEMA = 22
 APPLICATION = 0x676D656D  # "gmem"
+INDEX, HISTORY = "index", "history"  # of memories, and of commits (`commit_index`): one layout
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 
 
-def path_of(mem_dir: str) -> str:
-    return os.path.join(mem_dir, f"index-{SCHEMA}.db")
+def path_of(mem_dir: str, name: str = INDEX) -> str:
+    return os.path.join(mem_dir, f"{name}-{SCHEMA}.db")
 
 
 def inode_of(mem_dir: str) -> int:
@@ -44,14 +45,16 @@ def inode_of(mem_dir: str) -> int:
     return cache_lock.inode(path_of(mem_dir))
 
 
-def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:
+def open_cache(
+    mem_dir: str, *, create: bool = True, wait: float = 30.0, name: str = INDEX
+) -> Cache | None:
     """The cache of a repository; None where there is none and `create` is false.
 
     `wait`: seconds to wait for another process that makes the file. Raises Damaged for a
     file of another layout, Moved where others remove it again and again; sqlite3.Error may also
     come later, from any read.
     """
-    path = path_of(mem_dir)
+    path = path_of(mem_dir, name)
     end = time.monotonic() + wait
     try:
         for suffix in cache_lock.FILES:  # SQLite opens them by name
@@ -143,10 +146,11 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
 
 def _remove_older(mem_dir: str) -> None:
     """Removes the caches of older layouts; a newer one may belong to a newer git mem in use."""
-    for old in range(1, SCHEMA):
-        path = os.path.join(mem_dir, f"index-{old}.db")
-        if os.path.lexists(path):
-            cache_lock.unlink(path, (*cache_lock.FILES, ".lock"))
+    for name in (INDEX, HISTORY):
+        for old in range(1, SCHEMA):
+            path = os.path.join(mem_dir, f"{name}-{old}.db")
+            if os.path.lexists(path):
+                cache_lock.unlink(path, (*cache_lock.FILES, ".lock"))
 
 
 def open_in_memory() -> Cache:
@@ -198,12 +202,12 @@ def _casefold(text: object) -> str:
     return text.casefold() if isinstance(text, str) else ""
 
 
-def discard(mem_dir: str, inode: int = 0) -> None:
+def discard(mem_dir: str, inode: int = 0, name: str = INDEX) -> None:
     """Removes the cache files; whoever has them open keeps reading the old ones.
 
     `inode`: only if the cache is still this file, not one that another process has made since.
     """
-    path = path_of(mem_dir)
+    path = path_of(mem_dir, name)
     if not os.path.lexists(path):
         return
     with cache_lock.locked(path, 10.0):

@@ -26,7 +26,7 @@ _PIECE = 32  # bytes of text that give it away
 _WHOLE = 16  # of a line that is no record; shorter ones stand in any file
 _STRIDE = 1000  # a page of the cache holds several pieces of a text that runs through it
 _PATIENCE = 2.0  # seconds to wait for readers of the cache
-_FAMILY = re.compile(r"index-[0-9]+\.db")
+_FAMILY = re.compile(r"(?:index|history)-[0-9]+\.db")
 
 
 def doomed_lines(store: Store, graves: Tombstones) -> list[Record]:
@@ -94,7 +94,8 @@ def _any_of(words: list[bytes]) -> re.Pattern[bytes]:
 
 
 def _remove_other_caches(mem_dir: str) -> None:
-    """Removes the caches of other versions of git mem: only that version could scrub one."""
+    """Removes the caches of other versions of git mem, which only they could scrub, and that of
+    commits, which is made anew."""
     own = os.path.basename(cache_file.path_of(mem_dir))
     for name in os.listdir(mem_dir) if os.path.isdir(mem_dir) else ():
         if _FAMILY.fullmatch(name) and name != own:

@@ -34,7 +34,8 @@ def read(
     # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
     mark = os.urandom(8).hex()
     words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
-    words += ["--no-notes", "-z", *([] if walk else ["--no-walk"]), f"--max-count={most}"]
+    # --max-count would take --no-walk back.
+    words += ["--no-notes", "-z", f"--max-count={most}" if walk else "--no-walk"]
     words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
     which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
     try:

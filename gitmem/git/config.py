@@ -24,6 +24,10 @@ scope | team/private | team | policy |
     where `remember` stores when neither --team nor --private is given
 limit | int | 8 | policy |
     how many hits `recall` shows when -n is not given
+history | recall/prompts/false | recall | policy |
+    where commit messages answer: in `recall`, also in prompts that no memory answers, or nowhere
+historyLimit | int | 50000 | policy |
+    how many commits are searchable, the newest
 autoSync | bool | false | - |
     true shares memories with a remote whenever you push to it; needs `git mem install git
     --pre-push`

@@ -107,7 +107,7 @@ def _part(path: str, found: os.stat_result) -> None:
     """Removes a name. A file of ours that has another one (`cp -al`) is replaced by a copy: what
     waits in the spool stands nowhere else. Parts of a cache go: they fit only each other.
     """
-    cache = os.path.basename(path).startswith("index-")
+    cache = os.path.basename(path).startswith(("index-", "history-"))
     mine = found.st_mode & _KIND == _FILE and found.st_uid == _user(found)
     if not mine or cache or found.st_size > MOST:
         os.unlink(path)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
+from ..core import record
 from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -21,7 +22,7 @@ from ..hooks import spool
 from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
-from . import view
+from . import commit_hits, view
 
 Chosen = Callable[[str], tuple[str, bytes] | None]
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
@@ -121,27 +122,63 @@ def recall(
     at: str = "",
     all_branches: bool = False,
     hot: bool = False,
+    only: str = "",
     vectors: LlamaVectors | None = None,
 ) -> dict[str, Any]:
     """The answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
-    `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new records (with more, the answer
-    is degraded) and leaves out what `mem.trust` does not let be injected. `vectors`: the model that
-    the user chose, which ranks then.
+    `only`: "memories" or "history"; commits are no part of a `hot` answer, nor of one as of a
+    revision. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new records (with more,
+    the answer is degraded) and leaves out what `mem.trust` does not let be injected. `vectors`: the
+    model that the user chose, which ranks then.
     """
+
+    beside = not hot and commit_hits.searchable(store, wanted, only, at)
 
     def read(cache: Cache) -> dict[str, Any]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
             searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
             return _answer(searcher, query, chosen, limit, hot)
 
-    answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
+    answer, fresh = _EMPTY | {"query": query, "hits": []}, True
+    if only != "history":
+        answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
     if not fresh:
         answer["degraded"] = True
         answer["degraded_reason"] = "new memories wait to be indexed"
     if hot and answer["degraded"]:
         spool.ask(store.repo.common_dir)
+    if beside:
+        _add_commits(store, answer, wanted, limit, all_branches)
     return answer
+
+
+_EMPTY = {
+    "query": "",
+    "verdict": "MISS",
+    "probability": 0.0,
+    "degraded": False,
+    "degraded_reason": "",
+    "searched": 0,
+    "hits": [],
+}
+
+
+def _add_commits(
+    store: Store, answer: dict[str, Any], wanted: Filter, limit: int, all_branches: bool
+) -> None:
+    """Puts what the history answers into an answer of `recall`."""
+
+    def read(cache: Cache) -> tuple[commit_hits.Answer, int]:
+        found = commit_hits.Commits(store, cache, all_branches).ask(answer["query"], wanted, limit)
+        return found, wanted.count(cache)
+
+    found, waiting = commit_hits.with_history(store, read)
+    history, searched = found or (commit_hits.NOTHING, 0)
+    memories = commit_hits.Answer(answer["hits"], answer["verdict"], answer["probability"])
+    both = commit_hits.merged(memories, history, limit)
+    answer.update(verdict=both.verdict, probability=round(both.sure, 4), hits=both.hits)
+    answer["history"] = {"searched": searched, "waiting": waiting}
 
 
 def _answer(
@@ -186,29 +223,50 @@ def batch(
     limit: int,
     at: str = "",
     all_branches: bool = False,
+    hot: bool = False,
+    only: str = "",
     vectors: LlamaVectors | None = None,
 ) -> list[tuple[str, list[dict[str, Any]]]]:
-    """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
+    """[(query id, [{"id", "kind", "source", "score", "retrieval"}])], by the same search as
+    `recall`.
+    """
+    beside = not hot and commit_hits.searchable(store, wanted, only, at)
 
-    def read(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
+    def read(cache: Cache) -> list[commit_hits.Answer]:
         with view.seen(store, cache, wanted, at) as (seen, chosen):
             searcher = Searcher(store, seen, all_branches=all_branches, vectors=vectors)
             out = []
-            for id, query in queries:
-                hits, _, _ = searcher.ask(query, chosen, limit)
-                found = memory_rows.load(seen, [hit.row for hit in hits])
-                answers = [
+            for _, query in queries:
+                hits, verdict, sure = searcher.ask(query, chosen, limit)
+                loaded = memory_rows.load(seen, [hit.row for hit in hits])
+                found = [
                     {
-                        "id": data["id"],
-                        "source": data.get("source"),
+                        "kind": "memory",
                         "score": round(hit.score, 4),
                         "retrieval": hit.retrieval,
+                        "title": record.title_of(data),
+                        **{name: data.get(name) for name in ("id", "source", "body")},
                     }
-                    for hit, (data, _, _) in zip(hits, found, strict=True)
+                    for hit, (data, _, _) in zip(hits, loaded, strict=True)
                 ]
-                out.append((id, answers))
+                out.append(commit_hits.Answer(found, verdict, sure))
         for reason in [*searcher.without, *[_NO_ENCODER] * searcher.reduced][:1]:
             store.warn(f"warning: {reason}")
         return out
 
-    return store.with_cache(read)[0]
+    def read_commits(cache: Cache) -> list[commit_hits.Answer]:
+        searcher = commit_hits.Commits(store, cache, all_branches)
+        return [searcher.ask(query, wanted, limit) for _, query in queries]
+
+    nothing = [commit_hits.NOTHING] * len(queries)
+    memories = nothing if only == "history" else store.with_cache(read)[0]
+    history = commit_hits.with_history(store, read_commits)[0] if beside else None
+    answers = [
+        commit_hits.merged(*pair, limit).hits
+        for pair in zip(memories, history or nothing, strict=True)
+    ]
+    shown = ("id", "kind", "source", "score", "retrieval")
+    return [
+        (id, [{name: item[name] for name in shown} for item in hits])
+        for (id, _), hits in zip(queries, answers, strict=True)
+    ]

@@ -159,6 +159,7 @@ def _object(
     """What one record says by itself, and the confidence in it."""
     stated = confidence_of(data)
     out: dict[str, Any] = {
+        "kind": "memory",
         "id": record.clean(data["id"]),
         **_text(data),
         "source": word(data.get("source")),

@@ -68,7 +68,7 @@ def _head(item: dict[str, Any]) -> list[Span]:
     return [
         (safe(item["id"][:8]), "yellow"),
         (f" {safe(date)} ", "dim"),
-        (safe(item["type"]), "green"),
+        (safe(item["type"] or item["kind"]), "green"),
         (": ", ""),
     ]
 
@@ -86,14 +86,20 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
 
 
 def _verdict(answer: dict[str, Any]) -> str:
-    text = f"{answer['verdict']}: {len(answer['hits'])} of {answer['searched']} memories"
+    history = answer.get("history") or {"searched": 0, "waiting": 0}
+    commits = f" and {history['searched']} commits" if history["searched"] else ""
+    found = len(answer["hits"])
+    text = f"{answer['verdict']}: {found} of {answer['searched']} memories{commits}"
+    if history["waiting"]:
+        text += f" ({history['waiting']} commits wait to be indexed)"
     if answer["degraded"]:
         text += f" (degraded: {answer['degraded_reason']})"
     return text
 
 
 def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
-    if answer["searched"] or answer["degraded"]:
+    searched = answer["searched"] or (answer.get("history") or {}).get("searched")
+    if searched or answer["degraded"]:
         return _verdict(answer).replace("0 of", "nothing among")
     if narrowed:
         return "MISS: no memories that were asked about"
@@ -137,7 +143,7 @@ def _remarks(hit: dict[str, Any]) -> str:
     """What a reader has to know before believing it: branch, changed files, scope, disputes."""
     remarks = [_anchor(hit["anchor"])]
     for state in ("changed", "renamed", "gone"):
-        names = [path["path"] for path in hit["paths"] if path["state"] == state]
+        names = [path["path"] for path in hit["paths"] if path.get("state") == state]
         if names:
             remarks.append(f"{state} since: {', '.join(names[:3])}")
     if hit["scope"] == "private":
@@ -199,6 +205,16 @@ def commit(id: str, facts: dict[str, Any]) -> None:
     room = (width() or 10**6) - cells(f"commit {id[:12]}{date}")
     subject = cut(safe(facts.get("subject", "")), max(room, 8))
     show((f"commit {id[:12]}", "yellow"), (date, "dim"), (subject, "bold"))
+
+
+def whole_commit(item: dict[str, Any]) -> None:
+    rows = [("commit", item["id"]), ("title", item["title"]), ("author", item["author"])]
+    rows += [("date", item["created_at"]), ("state", item["anchor"]["state"])]
+    pairs([*rows, ("paths", ", ".join(path["path"] for path in item["paths"]))])
+    if item["body"]:
+        show()
+        block(item["body"])
+    show((f"\ngit mem promote {item['id'][:8]} keeps it as a memory", "dim"))
 
 
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:

@@ -37,6 +37,7 @@ class Why(NamedTuple):
     items: Items
     more: int  # beyond the limit
     folded: int  # only about commits that wrote lines of the file
+    path: str = ""  # what was asked about, where it is no line
 
 
 def why(
@@ -45,7 +46,8 @@ def why(
     """What is known about PATH or FILE:LINES; `all_hits`: nothing is folded."""
     asked = target(store, text, at)
     fold = not asked.first and not all_hits
-    return _ask(store, asked, at, limit, strict=bool(asked.first), fold=fold)[0]
+    found = _ask(store, asked, at, limit, strict=bool(asked.first), fold=fold)[0]
+    return found if asked.first else found._replace(path=asked.path)
 
 
 def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, str]:

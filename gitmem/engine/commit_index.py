@@ -1,0 +1,183 @@
+"""The repository's commits as a second cache: searchable like memories, never notes.
+
+`<git-common-dir>/mem/history-<schema>.db` has the layout of the cache of memories, so that
+`search.Search` asks both. A commit is one record there: its subject is the title, its id the id.
+
+Promises. The commits are those that HEAD and the branches reach, the newest `limit` of them, less
+what `commit_message.informs` leaves out. The cache stores the tips it was made from, so it is fresh
+or not. Work grows with what changed. A portion is one transaction, newest commits first; whoever
+comes next goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from ..core import commit_message, record
+from ..core.errors import GitFailed
+from ..core.progress import Unseen
+from .anchor_state_store import REACHABLE, UNMERGED, AnchorState
+from .sql import select_in
+from .update import Update
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..core.progress import Progress
+    from ..git.commit_reader import Commit
+    from ..git.gitcmd import Git
+    from .cache import Cache
+    from .embed import StaticTable
+
+    States = Callable[[Iterable[str]], dict[str, AnchorState]]
+
+PORTION = 2_000  # commits that are read and stored at a time
+LONGEST = 8_000  # characters of a message that are searched
+MOST_PATHS = 50  # of one commit: more say that it is about none of them
+_PATIENCE = 5.0  # seconds to wait for another process that writes
+
+
+def update(
+    git: Git,
+    cache: Cache,
+    table: StaticTable,
+    head: str,
+    limit: int,
+    *,
+    most: int | None = None,
+    until: float | None = None,
+    progress: Progress = Unseen,
+) -> int:
+    """Takes in new commits and drops those that no branch reaches; returns how many commits wait.
+
+    At most about `most` commits, or until the monotonic time `until`; less where another process
+    writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
+    """
+    asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
+    tips = sorted({head, *asked.split()} - {""})
+    stamp = " ".join([str(limit), head, *tips])
+    before = cache.meta("tips")
+    if stamp == before:
+        return 0
+    new, gone, of = _changes(git, cache, tips, limit, before)
+    if not cache.writable or (most is not None and len(gone) > most):
+        return len(new) or len(gone)
+    done = 0
+    with progress("indexing commits", len(new)) as advance:
+        while True:
+            part = new[done : done + PORTION]
+            whole = done + len(part) >= len(new)
+            lines = _lines(git, part)
+            with cache.writing(_PATIENCE) as held:
+                if not held:
+                    return len(new) - done
+                _write(cache, table, lines, gone, limit if whole else None)
+                gone = []
+                cache.set_meta("tips", stamp if whole else "")
+                cache.set_meta("of", str(of))
+                if whole:
+                    unmerged = _listed(git, tips, [head], limit) if head else []
+                    cache.set_meta("unmerged", " ".join(unmerged))
+            done += len(part)
+            advance(len(part))
+            late = until is not None and monotonic() > until
+            if whole or late or (most is not None and done >= most):
+                return len(new) - done
+
+
+def _write(
+    cache: Cache,
+    table: StaticTable,
+    lines: list[tuple[str, bytes, int]],
+    gone: list[str],
+    limit: int | None,
+) -> None:
+    """One portion; `limit`: of it all the oldest commits beyond so many go, too."""
+    changes = Update(cache, table, None)
+    if cache.meta("space", table.space) != table.space:
+        changes.memories.reset_vectors()
+    _take_out(changes, gone)
+    changes.take(lines)
+    if limit is not None:
+        oldest = "SELECT id FROM memory ORDER BY at DESC, id LIMIT -1 OFFSET ?"
+        _take_out(changes, [id for (id,) in cache.db.execute(oldest, (limit,))])
+    changes.finish()
+
+
+def _changes(
+    git: Git, cache: Cache, tips: list[str], limit: int, before: str
+) -> tuple[list[str], list[str], int]:
+    """(commits to take in, newest first; commits to drop; how many there are in all)."""
+    old = before.split()
+    if old and old[0] == str(limit):
+        try:
+            new = _listed(git, tips, old[1:], limit)
+            gone = _listed(git, old[1:], tips, limit)
+            return new, gone, int(cache.meta("of", "0")) + len(new) - len(gone)
+        except GitFailed:
+            pass  # a former tip was removed by `git gc`
+    new = _listed(git, tips, [], limit)
+    known = {id for (id,) in cache.db.execute("SELECT id FROM memory")}
+    of = len(new)
+    if of == limit:
+        of = int(git.run("rev-list", "--count", "--stdin", stdin=_named(tips, [])))
+    return [id for id in new if id not in known], sorted(known.difference(new)), of
+
+
+def _listed(git: Git, tips: list[str], without: list[str], limit: int) -> list[str]:
+    """The newest commits that `tips` reach and `without` do not."""
+    if not tips:
+        return []
+    words = ("rev-list", f"--max-count={limit}", "--stdin")
+    return git.run(*words, stdin=_named(tips, without)).decode().split()
+
+
+def _named(tips: list[str], without: list[str]) -> bytes:
+    return "".join(f"{id}\n" for id in [*tips, *(f"^{id}" for id in without)]).encode()
+
+
+def _lines(git: Git, ids: list[str]) -> list[tuple[str, bytes, int]]:
+    """The commits as `Update.take` wants lines: (anchor, line, no scope)."""
+    from ..git import commit_reader  # a prompt that asks for commits does not load it
+
+    found = commit_reader.read(git, ids, [], len(ids), walk=False) if ids else []
+    return [(commit.id, line, 0) for commit in found if (line := _line(commit))]
+
+
+def _line(commit: Commit) -> bytes:
+    """The record of a commit; b"" where it says nothing."""
+    subject, body = commit_message.split(commit.message)
+    if not commit_message.informs(commit.author, subject, body):
+        return b""
+    paths = commit.paths if len(commit.paths) <= MOST_PATHS else []
+    fields = {
+        "id": commit.id,
+        "commit": commit.id,
+        "title": record.clean(subject)[: record.MAX_TITLE],
+        "body": record.clean(body)[:LONGEST],
+        "author": record.clean(commit.author),
+        "at": record.timestamp(commit.at),
+        "paths": [{"path": record.clean(path)} for path in paths],
+    }
+    return record.dump({"v": record.FORMAT, "op": "create", **fields})
+
+
+def _take_out(changes: Update, ids: list[str]) -> None:
+    if ids:
+        lines = "SELECT n FROM line WHERE memory IN {}"
+        numbers = [n for (n,) in select_in(changes.db, lines, [id.encode() for id in ids])]
+        changes.take_out(set(ids), numbers)
+
+
+def states(cache: Cache) -> States:
+    """Where commits stand, for `Search`: reachable from HEAD, or unmerged."""
+    unmerged = frozenset(cache.meta("unmerged").split())
+    return lambda ids: {
+        id: AnchorState(UNMERGED if id in unmerged else REACHABLE, id) for id in ids
+    }
+
+
+def counts(cache: Cache) -> dict[str, int]:
+    """{"commits": how many are searchable, "of": how many HEAD and the branches reach}."""
+    return {"commits": cache.count(), "of": int(cache.meta("of", "0"))}

@@ -1,0 +1,262 @@
+"""Commits beside memories: what the history answers, merged into what people remembered.
+
+Promise: beside memories that answer, commits are shown only where the history has an answer, too
+(no MISS), and behind a memory that says the same. Where the history cannot be searched, the answer
+of the memories stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from ..core import commit_message, record, text
+from ..core.errors import GitFailed, MemError, UsageError
+from ..engine import cache as cache_file
+from ..engine import commit_index, error_kinds, memory_rows
+from ..engine.cache import Cache
+from ..engine.filters import Filter
+from ..engine.search import Search
+from ..git import commit_reader
+from ..hooks import spool
+from ..store import Store
+from . import memories
+
+T = TypeVar("T")
+
+AT_ONCE = 2_000  # new commits that a question takes in before it is answered
+SECONDS = 2.0  # ... or what it finds in that time; the worker takes in the rest
+SAME = 0.8  # share of the terms of the shorter text from which two texts say the same
+ABOUT = 10  # files of a commit from which on a memory made of it names none
+_ROUNDS = 20  # times that commits are waited for that another process takes in
+_FEWEST = 4  # terms below which a text says too little to be compared
+
+
+class Answer(NamedTuple):
+    """Public objects of hits with their `score`, best first, and how sure they are."""
+
+    hits: list[dict[str, Any]]
+    verdict: str
+    sure: float
+
+
+NOTHING = Answer([], "MISS", 0.0)
+
+
+def searchable(store: Store, wanted: Filter, only: str = "", at: str = "") -> bool:
+    """Whether commits are to be searched here, and can meet these conditions. Raises UsageError
+    where they can not and nothing else is wanted.
+    """
+    on = store.settings["history"] != "false"
+    of_memories = (wanted.types, wanted.tags, wanted.phase, wanted.scope, wanted.superseded, at)
+    if only == "history" and not on:
+        raise UsageError("mem.history is false, so commits are not searchable here")
+    if only == "history" and any(of_memories):
+        raise UsageError("commits have no type, tag, phase or scope, and no --at")
+    return on and only != "memories" and not any(of_memories)
+
+
+def with_history(
+    store: Store,
+    action: Callable[[Cache], T],
+    *,
+    most: int | None = AT_ONCE,
+    seconds: float | None = SECONDS,
+) -> tuple[T | None, int]:
+    """(the action's answer on the cache of commits, how many commits wait to be taken in); None
+    where it cannot be read or made. A damaged one is made anew.
+    """
+    for attempt in range(2):
+        cache: Cache | None = None
+        try:
+            cache = cache_file.open_cache(store.repo.mem_dir, name=cache_file.HISTORY)
+            if cache is None or cache.how == "memory":
+                return None, 0
+            left = commit_index.update(
+                store.repo.git,
+                cache,
+                store.table,
+                store.repo.head(),
+                store.settings.number("historyLimit"),
+                most=most,
+                until=None if seconds is None else time.monotonic() + seconds,
+                progress=store.progress,
+            )
+            if left:
+                spool.ask(store.repo.common_dir)
+            return action(cache), left
+        except GitFailed:
+            return None, 0
+        except MemError:
+            raise
+        except Exception as e:
+            kind = error_kinds.kind(e, cache)
+            if kind == error_kinds.OURS:
+                raise
+            if attempt or kind in (error_kinds.BUSY, error_kinds.FULL):
+                return None, 0
+            if kind == error_kinds.DAMAGED:
+                inode = cache.inode if cache else 0
+                cache_file.discard(store.repo.mem_dir, inode, cache_file.HISTORY)
+        finally:
+            if cache is not None:
+                cache.close()
+    return None, 0
+
+
+def take_in(store: Store, seconds: float | None = None) -> dict[str, int]:
+    """Makes commits searchable, for so many seconds at most; {"commits", "of", "waiting"}."""
+    if store.settings["history"] == "false":
+        return {"commits": 0, "of": 0, "waiting": 0}
+    for _ in range(_ROUNDS):
+        limits: dict[str, Any] = {"most": None, "seconds": seconds}
+        found, left = with_history(store, commit_index.counts, **limits)
+        if seconds is not None or not left:
+            break  # else another process is at it
+    return {**(found or {"commits": 0, "of": 0}), "waiting": left}
+
+
+def counts(store: Store) -> dict[str, int]:
+    """{"commits": how many are searchable, "of": how many there are}, as far as they are known;
+    takes nothing in."""
+    cache = None
+    try:
+        cache = cache_file.open_cache(store.repo.mem_dir, create=False, name=cache_file.HISTORY)
+        if cache is not None and store.settings["history"] != "false":
+            return commit_index.counts(cache)
+    except Exception as e:  # damaged or moved: the next question makes it anew
+        if error_kinds.kind(e, cache) == error_kinds.OURS:
+            raise
+    finally:
+        if cache is not None:
+            cache.close()
+    return {"commits": 0, "of": 0}
+
+
+class Commits:
+    """The cache of commits, for one question or many."""
+
+    def __init__(self, store: Store, cache: Cache, all_branches: bool = False) -> None:
+        self.cache = cache
+        self._states = commit_index.states(cache)
+        self._search = Search(cache, store.table, None if all_branches else self._states)
+
+    def ask(self, query: str, wanted: Filter, limit: int) -> Answer:
+        hits, said, sure = self._search.ask(query, wanted, limit)
+        rows = [hit.row for hit in hits]
+        found = []
+        for hit, item in zip(hits, public(self.cache, rows, self._states), strict=True):
+            item["score"] = round(hit.score, 4)
+            item["retrieval"] = hit.retrieval
+            item["explain"] = {**hit.parts(), **self._search.parts[hit.row]}
+            found.append(item)
+        return Answer(found, said, sure)
+
+
+def find(store: Store, prefix: str) -> dict[str, Any] | None:
+    """The searchable commit whose id begins with `prefix`, None where there is none or several."""
+    prefix = prefix.lower()
+    if store.settings["history"] == "false" or not memories.is_prefix(prefix):
+        return None
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        sql = "SELECT row FROM memory WHERE id >= ? AND id < ? LIMIT 2"
+        rows = [row for (row,) in cache.db.execute(sql, (prefix, prefix + "g"))]
+        return public(cache, rows, commit_index.states(cache)) if len(rows) == 1 else []
+
+    return next(iter(with_history(store, read)[0] or []), None)
+
+
+def about(store: Store, path: str, most: int) -> list[dict[str, Any]]:
+    """The newest searchable commits with a body that changed a file, or one below a directory."""
+    if store.settings["history"] == "false":
+        return []
+    where, args = Filter(paths=[path.rstrip("/")]).sql()
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        sql = f"SELECT row FROM memory WHERE row IN ({where}) ORDER BY at DESC, id"
+        found = []
+        for (row,) in cache.db.execute(f"{sql} LIMIT ?", (*args, 10 * most)).fetchall():
+            found += [
+                one for one in public(cache, [row], commit_index.states(cache)) if one["body"]
+            ]
+            if len(found) == most:
+                break
+        return found
+
+    return with_history(store, read)[0] or []
+
+
+def draft(store: Store, revision: str) -> dict[str, Any]:
+    """A commit as `remember` wants it: what its message says, about its files. Raises MemError."""
+    id = store.repo.commit(revision)
+    if not id:
+        raise MemError(f"no commit '{revision}' in this repository")
+    read = commit_reader.read(store.repo.git, [id], [], 1, walk=False)
+    if not read:
+        raise MemError(f"'{revision}' is a merge: it has no message of its own to promote")
+    subject, body = commit_message.split(read[0].message)
+    if not subject:
+        raise MemError(f"the commit '{revision}' has no message")
+    paths = read[0].paths if len(read[0].paths) <= ABOUT else []
+    return {
+        "title": subject[: record.MAX_TITLE] if body else "",
+        "body": body or subject,
+        "paths": paths,
+        "commit": id,
+        "created_at": record.timestamp(read[0].at),
+        "source": f"commit:{id}",
+        "type": commit_message.type_of(subject),
+    }
+
+
+def public(cache: Cache, rows: list[int], states: commit_index.States) -> list[dict[str, Any]]:
+    """Commits as hits are shown; the fields that only memories have are empty."""
+    loaded = [data for data, _, _ in memory_rows.load(cache, rows)]
+    stands = states(data["id"] for data in loaded)
+    return [
+        {
+            "kind": "commit",
+            **{name: data[name] for name in ("id", "title", "body", "author")},
+            **dict.fromkeys(("type", "source", "provenance", "confidence", "scope")),
+            "tags": [],
+            "created_at": record.moment(data["at"]) or None,
+            "anchor": {"commit": data["id"], "branch": None, "state": stands[data["id"]].state},
+            "paths": [{"path": path} for path, _ in memory_rows.paths(data)],
+        }
+        for data in loaded
+    ]
+
+
+def merged(own: Answer, commits: Answer, limit: int) -> Answer:
+    """Both, best first: each score counts as far as its answer is sure. A memory takes the place of
+    a commit that says the same, and stands before it. Where memories answer, commits that do not
+    are left out.
+    """
+    if commits.verdict == "MISS" != own.verdict:
+        return own
+    weights = [item["score"] * own.sure for item in own.hits]
+    said = [_terms(item) for item in own.hits] if commits.hits else []
+    behind = []
+    for item in commits.hits:
+        weight, words = item["score"] * commits.sure, _terms(item)
+        for n, others in enumerate(said):
+            if same(words, others):
+                weights[n] = max(weights[n], weight)
+        behind.append((weight, item))
+    both = [*zip(weights, own.hits, strict=True), *behind]
+    both.sort(key=lambda pair: -pair[0])  # stable: memories first
+    order = ("MISS", "WEAK", "HIT")
+    best = max(own.verdict, commits.verdict, key=order.index)
+    return Answer([item for _, item in both[:limit]], best, max(own.sure, commits.sure))
+
+
+def _terms(item: dict[str, Any]) -> set[str]:
+    return set(text.terms(f"{item['title']} {item['body']}"))
+
+
+def same(some: set[str], others: set[str]) -> bool:
+    """Whether two texts say the same, by their terms."""
+    fewest = min(len(some), len(others))
+    return fewest >= _FEWEST and len(some & others) >= SAME * fewest
