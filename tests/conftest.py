@@ -200,6 +200,7 @@ def lab(
         "GIT_COMMITTER_EMAIL",
         "GIT_AUTHOR_DATE",
         "GIT_COMMITTER_DATE",
+        "GIT_MEM_HISTORY",
     ):
         monkeypatch.setenv(name, made.env[name])
     return made

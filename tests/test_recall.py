@@ -169,7 +169,7 @@ def test_batch_single_and_rebuilt_answers_are_the_same(lab: Lab) -> None:
         (
             id,
             [
-                {k: h[k] for k in ("id", "source", "score", "retrieval")}
+                {k: h[k] for k in ("id", "kind", "source", "score", "retrieval")}
                 for h in ask(store, query, 10)
             ],
         )
