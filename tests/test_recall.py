@@ -35,7 +35,9 @@ PAIRS = [  # hardly a word in common
 
 
 def store_with(lab: Lab, drafts: list[dict[str, object]], name: str = "repo") -> Store:
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(lab.repo(name)))
+    store = open_store(
+        {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(lab.repo(name))
+    )
     assert all(r.status == remember.STORED for r in remember.remember(store, drafts))
     return store
 
