@@ -147,7 +147,7 @@ def test_switched_off_it_reads_and_makes_nothing(lab: Lab, repo: pathlib.Path) -
 
 
 def test_init_and_index_say_how_many_commits_are_searchable(lab: Lab, repo: pathlib.Path) -> None:
-    assert "  4 commits are searchable" in lab.mem(repo, "init").splitlines()
+    assert "  searchable: 4 commits" in lab.mem(repo, "init").splitlines()
     assert lab.json(repo, "status")["history"] == {"commits": 4, "of": 4}
     assert "4 of 4 commits are searchable" in lab.mem(repo, "index", "--rebuild")
 

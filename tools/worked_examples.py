@@ -90,10 +90,6 @@ DEMO = (
         'git mem remember "The staging server loses its clock after a reboot: start chronyd first"'
         " --type gotcha --tag staging"
     ),
-    (
-        'git mem remember "Sessions in Redis: tried and dropped, one more service to run for 200'
-        ' users" --type dead-end'
-    ),
     'git mem recall "which database do we use and why"',
     'git mem recall "wrong time on the test machine"',
     'git mem recall "favourite pizza topping"',

@@ -46,7 +46,7 @@ def init_command(
         yield f"  {count} memories here" if count else "  no memories here yet"
         if history["commits"]:
             later = " so far; the others follow in the background" if history["waiting"] else ""
-            yield f"  {history['commits']:,} commits are searchable{later}"
+            yield f"  searchable: {many(history['commits'], 'commit')}{later}"
         if told := _at_hand(takeable):
             yield f"  {told}"
         for what, hint in threats:

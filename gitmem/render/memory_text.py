@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core import record
+from ..core.plural import many
 from ..core.record_fields import ENTRIES, FIELDS
 from .terminal import Span, block, cells, cut, folded, pairs, safe, show, width
 
@@ -87,11 +88,11 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
 
 def _verdict(answer: dict[str, Any]) -> str:
     history = answer.get("history") or {"searched": 0, "waiting": 0}
-    commits = f" and {history['searched']} commits" if history["searched"] else ""
+    commits = f" and {many(history['searched'], 'commit')}" if history["searched"] else ""
     found = len(answer["hits"])
     text = f"{answer['verdict']}: {found} of {answer['searched']} memories{commits}"
     if history["waiting"]:
-        text += f" ({history['waiting']} commits wait to be indexed)"
+        text += f" ({many(history['waiting'], 'commit')} not indexed yet)"
     if answer["degraded"]:
         text += f" (degraded: {answer['degraded_reason']})"
     return text
