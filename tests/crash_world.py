@@ -97,7 +97,9 @@ def sound(
     assert fsck.returncode == 0 and "error" not in fsck.stderr, fsck.stderr + fsck.stdout
     pass_time(run.repo)
     said: list[str] = []
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(run.repo), said.append)
+    store = open_store(
+        {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(run.repo), said.append
+    )
     try:
         assert remember.remember(store, [{"body": AFTER}])[0].status == remember.STORED
         found = {str(r.data["body"]) for r in records(lab, run.repo) if r.op in record.CONTENT_OPS}

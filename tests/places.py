@@ -22,7 +22,7 @@ from gitmem.store import Store, open_store
 
 @contextlib.contextmanager
 def opened(repo: pathlib.Path) -> Iterator[Store]:
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     try:
         yield store
     finally:

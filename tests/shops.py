@@ -79,7 +79,11 @@ class Shop:
         self.files = {p.name: p.read_bytes() for p in self.mem.iterdir()}
 
     def open(self) -> Store:
-        return open_store({"GIT_MEM_ENCODER": "false"}, str(self.repo), self.said.append)
+        return open_store(
+            {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
+            str(self.repo),
+            self.said.append,
+        )
 
     def answers(self, store: Store | None = None) -> Any:
         store = store or self.store
@@ -162,7 +166,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM"):
         patch.setenv(name, lab.env[name])
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     remember.remember(store, drafts(COUNT))
     some = remember.remember(store, [{"body": "a short one"}, {"body": "another short one"}])
     store.with_cache(lambda cache: None)

@@ -219,8 +219,6 @@ def test_a_number_is_no_part_of_a_title_and_a_count_is() -> None:
 @pytest.mark.quick
 def test_this_projects_own_records_are_all_read() -> None:
     place = pathlib.Path(__file__).parent.parent / "docs" / "decisions"
-    if not place.is_dir():
-        pytest.skip("the documents are not here")
     files = sorted(place.glob("[0-9]*.md"))
     got = [adr.parse(file.read_text(), file.name) for file in files]
     assert len(got) >= 35

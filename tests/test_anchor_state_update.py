@@ -203,7 +203,9 @@ def test_what_is_kept_after_each_move_is_what_git_says(
     with tempfile.TemporaryDirectory() as directory:
         world = History(pathlib.Path(directory))
         reference = _reference()(world.repo, world.env)
-        store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
+        store = open_store(
+            {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(world.repo)
+        )
         try:
             remember.remember(store, [{"body": "the first"}])
             for n, step in enumerate([*steps, ("worker",)]):

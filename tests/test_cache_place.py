@@ -78,7 +78,7 @@ def test_another_file_in_the_place_of_the_cache(
             shop.db.symlink_to(tmp_path / "nowhere.db")
         else:
             other = shop.lab.repo(f"other-{tmp_path.name}")
-            store = open_store({"GIT_MEM_ENCODER": "false"}, str(other))
+            store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(other))
             remember.remember(store, drafts(5, 99))
             store.with_cache(lambda cache: None)
             store.close()

@@ -163,7 +163,7 @@ import os, signal
 from gitmem.store import open_store
 step = {step!r}
 def die(): os.kill(os.getpid(), signal.SIGKILL)
-store = open_store({{"GIT_MEM_ENCODER": "false"}}, ".")
+store = open_store({{"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}}, ".")
 class Db:
     def __init__(self, db): self.db = db
     def execute(self, sql, *args):
@@ -217,7 +217,7 @@ def test_a_reader_keeps_its_answer_while_a_writer_updates(shop: Shop) -> None:
 
 def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     remember.remember(store, drafts(10))
     store.close()
     said: list[str] = []
@@ -226,7 +226,9 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
     def work(seed: int) -> None:
         try:
             for i in range(8):
-                s = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
+                s = open_store(
+                    {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo), said.append
+                )
                 if seed % 2:
                     remember.remember(
                         s,
@@ -248,7 +250,7 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
     for t in threads:
         t.join()
     assert wrong == [] and said == []
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == 26
     assert store._cache and cache_check.check_all(store._cache, store.table) == ""
     store.close()

@@ -51,7 +51,9 @@ def beside(
         try:
             n = 0
             while n < ROUNDS if at < until or not until else not done.is_set():
-                store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
+                store = open_store(
+                    {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo), said.append
+                )
                 said += work[at](store, n)
                 store.close()
                 n += 1
@@ -88,7 +90,7 @@ def reader(store: Store, n: int) -> list[str]:
 
 def sound(repo: pathlib.Path, texts: int) -> None:
     """All is there, and the cache that is left is what one made anew would be."""
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == texts
     assert store._cache and cache_check.check_all(store._cache, store.table) == ""
     store.close()
@@ -119,7 +121,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
     real = cache_check._made_again
 
     def made_again(*args: object) -> object:
-        other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+        other = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
         write(other, "other", 1)
         other.close()
         return real(*args)  # type: ignore[arg-type]
@@ -131,7 +133,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
 
 
 def test_a_writer_that_holds_the_lock_is_no_damage(repo: pathlib.Path) -> None:
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
     with opened.writing(1.0) as held:
@@ -178,7 +180,7 @@ def test_a_writer_whose_file_was_replaced_leaves_the_new_one_alone(repo: pathlib
         assert held
         old.set_meta("filler", "x" * 40_000)
         shutil.rmtree(mem)
-        other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+        other = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
         other.with_cache(lambda cache: None)
         other.close()
     with pytest.raises(cache_lock.Moved), old.writing(1.0):
@@ -212,7 +214,10 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
     repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mem = repo / ".git" / "mem"
-    real, other = cache_file._with_tables, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    real, other = (
+        cache_file._with_tables,
+        open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo)),
+    )
 
     def make(name: str) -> cache_file.Connection:
         monkeypatch.setattr(cache_file, "_with_tables", real)
@@ -228,7 +233,9 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
     shutil.rmtree(mem)
     monkeypatch.setattr(cache_file, "_with_tables", make)
     said: list[str] = []
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
+    store = open_store(
+        {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo), said.append
+    )
     assert store.with_cache(lambda cache: (cache.how, cache.count())) == (("file", 1), True)
     assert other.with_cache(lambda cache: cache.moved()) == (False, True) and said == []
     store.close()
@@ -301,7 +308,10 @@ def test_row_numbers_are_given_out_once_while_many_write(repo: pathlib.Path) -> 
 def test_what_another_process_took_in_meanwhile_is_not_taken_in_again(
     repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = open_store({"GIT_MEM_ENCODER": "false"}, str(repo)), open_store({}, str(repo))
+    first, second = (
+        open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo)),
+        open_store({}, str(repo)),
+    )
     remember.remember(first, [{"body": "a second word about invoices"}])
     cache = first._open()
     real = cache.writing

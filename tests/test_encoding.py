@@ -55,7 +55,12 @@ def repo(lab: Lab) -> pathlib.Path:
     path = lab.repo()
     lines = "".join(json.dumps({"body": body}) + "\n" for body in [BODY, *OTHERS])
     lab.mem(
-        path, "remember", "--jsonl", "-", stdin=lines, env={"GIT_MEM_ENCODER": "false"}
+        path,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin=lines,
+        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
     )  # no worker beside the tests
     return path
 
@@ -100,11 +105,23 @@ def test_what_words_and_table_find_first_is_read_before_there_are_vectors(
         json.dumps({"body": f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}"}) + "\n"
         for n in range(500)
     )
-    lab.mem(repo, "remember", "--jsonl", "-", stdin=others, env={"GIT_MEM_ENCODER": "false"})
+    lab.mem(
+        repo,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin=others,
+        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
+    )
     body, weight = first(lab, repo)
     assert body == BODY and weight < 0.1 and missing(lab, repo) == len(OTHERS) + 501
     with_table = lab.json(
-        repo, "recall", "--hot", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"}
+        repo,
+        "recall",
+        "--hot",
+        QUESTION,
+        rc=(0, 1),
+        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
     )
     with_encoder = lab.json(repo, "recall", "--hot", QUESTION, rc=(0, 1))
     assert (with_table["verdict"], with_encoder["verdict"]) == ("MISS", "HIT")
@@ -116,7 +133,7 @@ def test_a_new_memory_without_a_vector_is_in_the_answer(lab: Lab, repo: pathlib.
         repo,
         "remember",
         "Broken transfers of big files are continued where they broke off",
-        env={"GIT_MEM_ENCODER": "false"},
+        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
     )
     assert missing(lab, repo) == 1
     hits = lab.json(repo, "recall", "--hot", QUESTION, "-n", "9", rc=(0, 1))["hits"]
@@ -134,7 +151,9 @@ def test_a_ticket_half_in_german_finds_what_was_learned_in_english(lab: Lab) -> 
         "The admin password is in the vault",
         "Resources are freed on exit",
     ):
-        lab.mem(path, "remember", body, env={"GIT_MEM_ENCODER": "false"})
+        lab.mem(
+            path, "remember", body, env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}
+        )
     lab.mem(path, "index", "--all")
     found = lab.json(path, "recall", "Resource autorisierung in admin panel", rc=(0, 1))["hits"]
     assert found[0]["body"] == "Filament Resource policy registration"
@@ -232,9 +251,13 @@ def test_a_damaged_encoder_costs_quality_and_no_answer(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     lab.mem(repo, "index", "--all")
-    with_table = lab.json(repo, "recall", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})[
-        "hits"
-    ]
+    with_table = lab.json(
+        repo,
+        "recall",
+        QUESTION,
+        rc=(0, 1),
+        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
+    )["hits"]
     path = damaged(lab, monkeypatch, change)
     store = opened(lab, repo, monkeypatch)
     answer = recall.recall(store, QUESTION, Filter(), limit=8)

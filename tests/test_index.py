@@ -97,7 +97,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for name in [n for n in os.environ if n.startswith("GIT_")]:
             patch.delenv(name)
         patch.setenv("HOME", lab.env["HOME"])
-        store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+        store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
         yield store
         store.close()
 

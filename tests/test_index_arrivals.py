@@ -109,7 +109,7 @@ def test_exactly_two_hundred_are_taken_in_on_the_spot(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "the retry worker uses a monotonic clock")
     lab.mem(repo, "list")
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(200).splitlines()])
     store.close()
     answer = lab.json(repo, "recall", "invoice cents", "--hot", rc=(0, 1))
@@ -127,7 +127,7 @@ def files_with(repo: pathlib.Path, *needles: bytes) -> list[str]:
 
 def test_after_a_purge_record_the_text_is_in_no_file_of_the_cache(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     secret = "xylophone zanzibar quetzalcoatl"
     id = remember.remember(
         store,
@@ -166,7 +166,7 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     id = remember.remember(store, [{"body": "xylophone zanzibar"}, {"body": "something else"}])[
         0
     ].id
@@ -186,7 +186,7 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(
 
 def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
     listing.list_memories(store, Filter())
     assert store._cache
@@ -205,7 +205,7 @@ def test_vectors_of_another_space_take_no_part_where_they_cannot_be_replaced(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
     listing.list_memories(store, Filter())
     assert store._cache

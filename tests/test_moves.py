@@ -97,7 +97,7 @@ def test_amends_of_a_commit_on_the_main_line_are_no_news_for_other_clones(lab: L
 
 def test_a_history_of_others_is_compared_once_in_a_call(lab: Lab) -> None:
     repo = copies(lab, 5)
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     asked: list[int] = []  # pairs of trees compared by each process
     real = store.repo.git.stream
 

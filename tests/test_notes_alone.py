@@ -357,7 +357,9 @@ def test_where_memories_stand_is_in_the_notes_alone(steps: list[tuple[Any, ...]]
         root = pathlib.Path(directory)
         world = Rewritten(root)
         tell(world.repo, "the first")
-        store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
+        store = open_store(
+            {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(world.repo)
+        )
         try:
             for step in [*steps, ("tell", 0), ("look",)]:
                 if step[0] == "worker":

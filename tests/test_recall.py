@@ -85,7 +85,7 @@ def test_on_real_commits_the_hybrid_beats_words_alone(
         {"body": d["text"], "title": d.get("title") or "", "source": d["_id"]}
         for d in map(json.loads, (folder / "corpus.jsonl").open(encoding="utf-8"))
     ]
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(lab.repo()))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(lab.repo()))
     remember.remember(store, drafts)
     relevant: dict[str, dict[str, int]] = {}
     for row in (folder / "qrels.tsv").read_text().splitlines()[1:]:

@@ -82,7 +82,7 @@ def test_a_fetch_that_meets_the_lock_names_it(
     lock.touch()
     from gitmem.git.remote import Remote
 
-    opened_store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    opened_store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     try:
         with pytest.raises(MemError, match=r"tables\.list\.lock"):
             Remote(opened_store.repo, "origin", REF).fetch()
@@ -134,7 +134,7 @@ def test_a_purged_text_in_a_former_tip_is_looked_for(lab: Lab, repo: pathlib.Pat
     lab.git(repo, "fetch", "-q", "../other", f"+{REF}:{REF}")
     assert lab.git(repo, "rev-parse", REF).strip() == dirty
     lab.git(repo, "update-ref", REF, clean)
-    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
     try:
         from gitmem.core.fold import Tombstones
 

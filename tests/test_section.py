@@ -82,7 +82,7 @@ def test_nothing_else_touches_files_of_instructions(lab: Lab, repo: pathlib.Path
 
 
 def test_the_section_names_commands_that_exist() -> None:
-    from gitmem.cli import _COMMANDS
+    from gitmem.cli.commands import COMMANDS
 
     told = set(re.findall(r"`git mem ([a-z]+)", targets.TEXT))
-    assert told and told <= {word for words in _COMMANDS.values() for word in words}
+    assert told and told <= set(COMMANDS)

@@ -66,6 +66,7 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
         "reanchor",
         "patch_id_marks",
         "record_content",  # measures a line
+        "commit_index",  # in the cache of commits alone
         "remember",
         "calibrate",
         "usage_records",

@@ -41,6 +41,7 @@ CASES = {
     "edit": ("ID --tag time", 0, "edited ID"),
     "supersede": ("ID -m seconds-since-1970", 0, "which supersedes ID"),
     "forget": ("ID", 0, "forgot ID"),
+    "promote": ("HEAD --type decision", 0, "remembered"),
     "restore": ("ID", 1, "is not forgotten"),
     "share": ("OTHER", 0, "shared OTHER"),
     "reanchor": ("HEAD HEAD~1", 0, "(3 memories)"),

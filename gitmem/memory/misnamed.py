@@ -89,6 +89,7 @@ def _absent(store: Store, commit: str, paths: Sequence[str]) -> list[str]:
 
 def _named(cache: Cache, path: str) -> bool:
     """Whether a memory names the path, or something below it."""
+    path = record.clean(path)  # as records have a name that is no UTF-8
     sql = (
         "SELECT 1 FROM label WHERE kind = 'path'"
         " AND (value IN (?, ?) OR (value > ? AND value < ?)) LIMIT 1"
