@@ -88,9 +88,9 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
 
 def _verdict(answer: dict[str, Any]) -> str:
     history = answer.get("history") or {"searched": 0, "waiting": 0}
-    commits = f" and {many(history['searched'], 'commit')}" if history["searched"] else ""
-    found = len(answer["hits"])
-    text = f"{answer['verdict']}: {found} of {answer['searched']} memories{commits}"
+    commits = [many(history["searched"], "commit")] if history["searched"] else []
+    memories = [f"{answer['searched']} memories"] if answer["searched"] or not commits else []
+    text = f"{answer['verdict']}: {len(answer['hits'])} of {' and '.join(memories + commits)}"
     if history["waiting"]:
         text += f" ({many(history['waiting'], 'commit')} not indexed yet)"
     if answer["degraded"]:
