@@ -3,6 +3,7 @@
     python perf/agents.py                                  # 10,000 and 100,000 memories, 50 prompts
     python perf/agents.py --sizes 10000 --runs 100
     python perf/agents.py --write docs/performance.md
+    python perf/agents.py --sizes 10000 --commits 50000 --history prompts
 
 F is a cold `python3 -c "import sqlite3"`, taken in turn in the same run. Each
 prompt is a different real question (`data.py`) in a session of its own, so
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import data
@@ -124,9 +126,13 @@ hook.main(sys.argv[2:], os.environ)
 
 
 class Bench:
-    def __init__(self, program: str, root: pathlib.Path) -> None:
+    def __init__(
+        self, program: str, root: pathlib.Path, commits: int = 1000, history: str = "recall"
+    ) -> None:
         self.program = program
         self.root = root
+        self.commits = commits
+        self.history = history
         self.env = {
             k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON", "CLAUDE"))
         }
@@ -172,21 +178,21 @@ class Bench:
         return taken, processor() - before
 
     def store(self, size: int) -> pathlib.Path:
-        """A repository of 1,000 commits with so many memories about them, indexed, its states
-        known.
-        """
+        """A repository with so many memories about its commits, indexed, its states known."""
         path = self.root / f"store-{size}"
         self.git(self.root, "init", "-q", "-b", "main", str(path))
         stream = "".join(
-            f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1700000000 + i} +0000\ndata"
-            f" 1\n{i % 10}\nM 100644 inline f{i % 7}.txt\ndata 4\n{i:04d}\n"
-            for i in range(1000)
+            f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1700000000 + i} +0000\n"
+            f"data {len(message.encode())}\n{message}\n"
+            f"M 100644 inline f{i % 7}.txt\ndata {len(str(i))}\n{i}\n"
+            for i, message in enumerate(_messages(self.commits))
         )
         self.git(path, "fast-import", "--quiet", stdin=stream)
         self.git(path, "reset", "-q", "--hard")
         commits = self.git(path, "rev-list", "main").split()
         self.once([self.program, "init", "--offline"], path)
         self.git(path, "config", "mem.promptContext", "true")
+        self.git(path, "config", "mem.history", self.history)
         self.git(path, "config", "mem.readContext", "true")
         self.once(
             [self.program, "remember", "--jsonl", "-"],
@@ -237,6 +243,12 @@ class Bench:
         end = time.monotonic() + 60
         while (path / ".git" / "mem" / "worker.pid").exists() and time.monotonic() < end:
             time.sleep(0.1)
+
+
+def _messages(n: int) -> Iterator[str]:
+    """Of n commits: texts like those of the memories, some the same."""
+    for draft in data.memories(n, seed=2):
+        yield f"{draft['title'] or 'Of two texts'}\n\n{draft['body']}"
 
 
 def processor() -> float:
@@ -300,6 +312,8 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=int, default=50, help="different prompts, and calls of each other event"
     )
+    parser.add_argument("--commits", type=int, default=1000, help="of the repository's history")
+    parser.add_argument("--history", default="recall", help="mem.history: recall, prompts or false")
     parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
     parser.add_argument(
@@ -317,7 +331,7 @@ def main() -> None:
     shares: list[str] = []
     failed = []
     with tempfile.TemporaryDirectory(prefix="git-mem-perf-", ignore_cleanup_errors=True) as name:
-        bench = Bench(args.program, pathlib.Path(name))
+        bench = Bench(args.program, pathlib.Path(name), args.commits, args.history)
         for size in map(int, args.sizes.split(",")):
             path = bench.store(size)
             more, parts = measure(bench, path, size, data.questions(args.runs), events)
@@ -336,7 +350,8 @@ def main() -> None:
     text = (
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python"
         f" {platform.python_version()}, commit {revision}, F = {floor * 1e3:.1f} ms,"
-        f" {time.strftime('%Y-%m-%d')}; {args.runs} calls of each event, prompts all different."
+        f" {time.strftime('%Y-%m-%d')}; {args.commits:,} commits (mem.history = {args.history});"
+        f" {args.runs} calls of each event, prompts all different."
         f" {'; '.join(failed)}.\n\n| event | memories | median | 90th percentile | processor time |"
         " budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n"
         + "\n".join(rows)

@@ -41,6 +41,7 @@ ORDER = [
     "private_sync",
     "worker",
     "doctor",
+    "library",
     "render",
     "completion",
     "cli",

@@ -10,15 +10,15 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from .. import library
 from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
-from ..hooks import spool
 from ..render import progress, safe, use_colours
-from ..store import Store, open_store
+from ..store import Store
 
 
 def warn(line: str) -> None:
@@ -28,24 +28,10 @@ def warn(line: str) -> None:
 @contextmanager
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
-    store = open_store(os.environ, warn=warn, strict=needs_enabled)
-    store.progress = progress
-    use_colours(store.settings.git.get("color.ui", ""))
-    try:
-        if needs_enabled and not store.settings.flag("enabled"):
-            raise MemError(
-                "git mem is switched off here",
-                hint=f"by {store.settings.origins['enabled']}; `git mem status` still works",
-            )
-        if needs_enabled:
-            spool.rescue(store.repo.common_dir)
+    with library.opened(os.environ, warn=warn, needs_enabled=needs_enabled) as store:
+        store.progress = progress
+        use_colours(store.settings.git.get("color.ui", ""))
         yield store
-        if remark := store.unread():
-            warn(f"warning: {remark}")
-        if store.wrote and store.settings.encodes:
-            spool.ask(store.repo.common_dir)  # the worker makes the encoder's vectors
-    finally:
-        store.close()
 
 
 def tell_elsewhere(store: Store) -> None:
@@ -57,25 +43,8 @@ def tell_elsewhere(store: Store) -> None:
             warn(f"hint: {said}")
 
 
-@contextmanager
-def chosen_vectors(store: Store) -> Iterator[Any]:
-    """The embedding model that the user chose, asked when it is needed; None where none is chosen
-    or it cannot be used (then a line says why).
-    """
-    setting = store.settings["embedModel"]
-    if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
-        yield None
-        return
-    from ..models import chosen, llamavec, registry
-
-    choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
-    if choice.path and not choice.problem:
-        vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
-    elif choice.problem:
-        store.reduced = choice.problem
-        warn(f"warning: {choice.problem}; using the packaged table")
-    with vectors or nullcontext():
-        yield vectors
+def chosen_vectors(store: Store) -> AbstractContextManager[Any]:
+    return library.chosen_vectors(store, os.environ)
 
 
 @contextmanager

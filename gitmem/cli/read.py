@@ -29,7 +29,7 @@ def recall_command(
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
-    if only not in ("", "memories", "history"):
+    if only not in recall.ONLY:
         raise UsageError(f"--only is '{only}', not memories or history")
     how |= {"all_branches": all, "hot": hot, "only": only}
     if batch:

@@ -26,6 +26,7 @@ from . import commit_hits, view
 
 Chosen = Callable[[str], tuple[str, bytes] | None]
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
+ONLY = ("", "memories", "history")  # what may be searched alone
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
 
 

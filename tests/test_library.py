@@ -1,0 +1,114 @@
+"""`import gitmem`, as other programs use it: values in, values out."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+from conftest import Lab
+
+import gitmem
+from gitmem.core.errors import MemError, NotARepository, Refused, UsageError
+from gitmem.library import Memories
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "library.md"
+TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+
+
+@pytest.fixture
+def repo(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
+    return lab.repo("repo", 2)
+
+
+@pytest.fixture
+def mem(repo: pathlib.Path) -> Iterator[Memories]:
+    with gitmem.open(repo) as opened:
+        yield opened
+
+
+def test_the_example_of_the_document_runs(
+    repo: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example.replace("path/to/repository", str(repo)), {})
+    said = capsys.readouterr()
+    assert said.out.startswith("HIT\n") and TEXT in said.out and said.err == ""
+
+
+def test_a_memory_is_what_the_command_line_shows(
+    lab: Lab, repo: pathlib.Path, mem: Memories
+) -> None:
+    stored = mem.remember(TEXT, type="decision", tags=["db"], paths=["src/"])
+    assert stored["status"] == "stored"
+    assert mem.show(stored["id"][:8]) == lab.json(repo, "show", stored["id"])
+    assert mem.list(types=["decision"]) == lab.json(repo, "list", "--type", "decision")
+    question = "which database"
+    assert mem.recall(question)["hits"][0]["id"] == stored["id"]
+    assert mem.recall(question)["verdict"] == lab.json(repo, "recall", question)["verdict"]
+
+
+def test_what_others_write_and_take_back_is_seen(
+    lab: Lab, repo: pathlib.Path, mem: Memories
+) -> None:
+    assert mem.list() == []
+    id = lab.json(repo, "remember", TEXT)["id"]
+    assert [m["id"] for m in mem.list()] == [id]
+    lab.mem(repo, "forget", id)
+    assert mem.recall("which database")["hits"] == []
+    mem.restore(id)
+    assert lab.json(repo, "list")[0]["id"] == id
+
+
+def test_a_new_version_and_a_successor(mem: Memories) -> None:
+    id = mem.remember(TEXT)["id"]
+    assert mem.edit(id, type="gotcha", tags=["a"])["tags"] == ["a"]
+    new = mem.supersede(id, "Use SQLite, orders are few", type="decision")
+    assert [m["id"] for m in mem.list()] == [new["id"]]
+    assert {m["id"] for m in mem.list(superseded=True)} == {id, new["id"]}
+
+
+def test_conditions(mem: Memories) -> None:
+    mem.remember("An old lesson about the build", created_at="2020-05-01T00:00:00Z")
+    mem.remember("A new lesson about the build", tags=["ci"], paths=["build/"])
+    titles = lambda **given: [m["title"] for m in mem.list(**given)]  # noqa: E731
+    assert titles(until="2021-01-01") == ["An old lesson about the build"]
+    assert titles(since="2021-01-01T00:00:00+02:00") == ["A new lesson about the build"]
+    assert titles(tags=["ci", "other"]) == titles(paths=["build"]) == titles(since="2021-01-01")
+    assert titles(scope="private") == []
+
+
+def test_of_many_drafts_a_bad_one_stops_none(mem: Memories) -> None:
+    drafts = [{"body": "one thing"}, {"body": ""}, {"body": "x", "paths": "a"}, {"body": "another"}]
+    answers = list(mem.remember_many(drafts))
+    assert [isinstance(a, MemError) for a in answers] == [False, True, True, False]
+    assert len(mem.list()) == 2
+
+
+def test_what_is_refused_is_raised(mem: Memories, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(Refused, match="secret"):
+        mem.remember("the key is AKIAQZ7T2M4X6B8N0V3C")
+    with pytest.raises(Refused):
+        mem.remember("   ")
+    with pytest.raises(UsageError, match="'colour'"):
+        mem.list(colour="red")  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="list of texts"):
+        mem.recall("a question", types="decision")  # type: ignore[typeddict-item]
+    with pytest.raises(UsageError, match="since"):
+        mem.list(since="long ago")
+    with pytest.raises(UsageError):
+        mem.recall("  ")
+    with pytest.raises(MemError):
+        mem.show("0123")
+    with pytest.raises(NotARepository):
+        gitmem.open(tmp_path)
+
+
+def test_a_repository_that_is_switched_off_gives_nothing(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "config", "mem.enabled", "false")
+    with pytest.raises(MemError, match="switched off"):
+        gitmem.open(repo)
