@@ -482,7 +482,7 @@ def test_an_agent_that_shows_its_user_nothing_leaves_the_announcement_to_one_tha
     place: Place,
 ) -> None:
     announce.add(str(place.mem), ["e" * 32])
-    assert "systemMessage" not in start(place, agent="codex")
+    assert "systemMessage" not in start(place, agent="cursor")
     assert "systemMessage" in start(place)
 
 

@@ -85,7 +85,7 @@ def test_a_session_starts_with_it_where_the_project_says_that_it_keeps_memories(
     ]:
         (fresh / name).write_text(text)
         assert told(lab, fresh) == f"git mem: this project keeps memories, {NEVER}"
-        assert told(lab, fresh, source="resume") == told(lab, fresh, agent="codex") == ""
+        assert told(lab, fresh, source="resume") == told(lab, fresh, agent="cursor") == ""
         assert not (fresh / ".git" / "mem").exists()
         lab.git(fresh, "config", "--global", "mem.enabled", "false")
         assert told(lab, fresh) == ""
@@ -112,6 +112,8 @@ def test_a_session_starts_with_memories_that_were_fetched_and_not_united(
     if packed:
         lab.git(fresh, "pack-refs", "--all")
     assert told(lab, fresh) == f"git mem: {NOT_UNITED}"
+    block = Hooks(lab, fresh).call("SessionStart", source="startup")
+    assert NOT_UNITED in block and "no memories here yet" not in block
     lab.mem(fresh, "pull")
     assert NOT_UNITED not in told(lab, fresh)
 

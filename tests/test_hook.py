@@ -48,7 +48,7 @@ def injected(agent: str, event: str, out: str) -> str:
     if agent == "copilot":
         assert set(answer) == {"additionalContext"}
         return str(answer["additionalContext"])
-    seen = {"systemMessage"} if (agent, event) == ("claude", "SessionStart") else set()
+    seen = {"systemMessage"} if event == "SessionStart" else set()
     assert (
         set(answer) - seen == {"hookSpecificOutput"}
         and answer["hookSpecificOutput"]["hookEventName"] == event

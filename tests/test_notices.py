@@ -54,14 +54,15 @@ def test_the_user_sees_how_many_memories_were_given_and_how_many_are_stale(hooks
     (hooks.repo / "f0.txt").write_text("other\n")
     hooks.lab.git(hooks.repo, "commit", "-q", "-a", "-m", "change it")
     worker.run(str(hooks.repo / ".git"), os.environ, 0.0)
-    assert hooks.shown("resume") == "git mem: 3 memories, 1 stale"
+    for agent in ("claude", "codex", "gemini"):
+        assert hooks.shown("resume", agent) == "git mem: 3 memories, 1 stale"
     hooks.lab.git(hooks.repo, "config", "mem.contextBudget", "200")
     assert re.fullmatch(r"git mem: [12] of 3 memories(, 1 stale)?", hooks.shown("clear"))
-    assert hooks.shown("compact") == hooks.shown(agent="codex") == ""
+    assert hooks.shown("compact") == hooks.shown(agent="cursor") == ""
 
 
 def test_that_capture_is_off_is_said_once_in_a_repository(hooks: Hooks) -> None:
-    assert hooks.shown(agent="codex") == hooks.shown("compact") == ""  # nobody would see it
+    assert hooks.shown(agent="copilot") == hooks.shown("compact") == ""  # nobody would see it
     first = hooks.shown()
     assert first.startswith("git mem: 3 memories; capture is off: `git mem config capture all`")
     assert [hooks.shown(session=name) for name in ("s1", "s2")] == ["git mem: 3 memories"] * 2

@@ -45,7 +45,7 @@ def _session_start(call: Call) -> None:
     purpose = "compact" if source == "compact" else "start"
     news = captured = ""
     block = _block(call, purpose)
-    if call.agent == "claude" and purpose == "start":  # no other agent shows its user anything
+    if call.agent in protocol.SHOWS and purpose == "start":
         captured = announce.message(call.here.mem_dir)
         unset = call.here.settings.origins["capture"] == "default"  # else somebody has decided it
         lines = [

@@ -186,6 +186,8 @@ _TAKES = {
     "copilot": (_START, _PROMPT),
 }
 AGENTS = tuple(_TAKES)
+# Those that show their user `systemMessage`; Cursor and Copilot CLI have no such field.
+SHOWS = ("claude", "codex", "gemini")
 
 # UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
 # Codex does at about 2,500 tokens.
@@ -207,7 +209,7 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
     """What to print so that the agent's model reads `context`, "" for nothing; b"" where the agent
     takes none. All ASCII, but for the plain text that Claude Code takes before a compaction.
 
-    `message` is for the user's eyes; only Claude Code has a place for it, and only beside JSON.
+    `message` is for the user's eyes: left out where the agent is none of SHOWS.
     """
     if not injects(agent, event):
         return b""
@@ -223,6 +225,6 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
     elif context:
         name = "BeforeAgent" if agent == "gemini" and prompt else event
         answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
-    if message and agent == "claude":
+    if message and agent in SHOWS:
         answer = {"systemMessage": message, **answer}
     return fastjson.encoder(ensure_ascii=True)(answer).encode() if answer else b""
