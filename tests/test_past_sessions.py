@@ -107,6 +107,41 @@ def test_past_sessions_become_suggestions_and_no_memory(lab: Lab, disk: Disk) ->
     assert (memory["scope"], memory["created_at"]) == ("private", "2026-03-04T05:06:07Z")
 
 
+def test_a_suggestion_is_about_the_commit_of_the_time_when_it_was_said(
+    lab: Lab, disk: Disk
+) -> None:
+    repo = lab.repo()
+    first = lab.git(repo, "rev-parse", "HEAD").strip()
+
+    def commit(day: str, branch: str) -> str:
+        lab.git(repo, "switch", "-q", branch)
+        env = {"GIT_COMMITTER_DATE": f"{day}T05:06:07Z"}
+        assert lab.run(repo, "git", "commit", "-q", "--allow-empty", "-mx", env=env).returncode == 0
+        return lab.git(repo, "rev-parse", "HEAD").strip()
+
+    lab.git(repo, "branch", "topic")
+    topic, _ = commit("2026-03-04", "topic"), commit("2026-03-06", "topic")
+    main, later = commit("2026-03-03", "main"), commit("2026-03-07", "main")
+    kept = disk.claude(repo, "on-a-branch", WIPED)  # of 2026-03-04, on topic
+    kept.write_text(kept.read_text().replace("05:06:07.891Z", "06:06:07.891+01:00"))
+    gone = disk.claude(repo, "branch-is-gone", "Remember: the attic key hangs on the attic door")
+    gone.write_text(gone.read_text().replace("topic", "deleted"))
+    old = disk.claude(repo, "older-than-all", "Remember: the cellar floods every single spring")
+    old.write_text(old.read_text().replace("2026-03-04", "2025-01-01"))
+    disk.codex(repo, "known", LATER, head=first)
+    gate = "Remember: the garden gate sticks in a wet autumn"
+    disk.codex(repo, "rebased-away", gate, head="1" * 40)
+    lab.mem(repo, "import", "sessions")
+    at = {s["session"]: s["commit"] for s in lab.json(repo, "review", "--list")}
+    assert at == {
+        "on-a-branch": topic,
+        "branch-is-gone": main,
+        "older-than-all": later,
+        "known": first,
+        "rebased-away": main,
+    }
+
+
 def test_what_was_read_before_is_read_again_only_when_it_grew(lab: Lab, disk: Disk) -> None:
     repo = lab.repo()
     path = disk.claude(repo, "s1", WIPED)

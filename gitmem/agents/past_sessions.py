@@ -6,15 +6,18 @@ directory further down (older releases: beside it, as `agent-*.jsonl`). Codex ke
 `<home>/sessions/YYYY/MM/DD/rollout-*.jsonl` and `archived_sessions/`; the first line is
 `session_meta`.
 
-Promise: all that is found becomes a suggestion at most. Files are read, never written, no link is
+Promise: all that is found becomes a suggestion at most, about the commit of the time when it was
+said. Files are read, never written, no link is
 followed, and one that is damaged stops no other. A file that was read is read again only if it
 grew.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,11 +26,15 @@ from typing import Any, NamedTuple
 from ..capture import capture_exclusions, sources, transcript, worker_tasks
 from ..capture.candidates import Candidate, strings
 from ..capture.pipeline import Outcome
+from ..core import record
+from ..core.errors import Refused
+from ..git.repository import Repo
 from ..store import Store
 from . import automemory
 
 AT_ONCE = 20  # sessions that one call reads, the newest
 _LOOKED_AT = 3_000  # files whose first lines are read, the newest
+_WALKED = 100_000  # commits of a branch, the newest
 _FIRST_LINES, _LINE = 50, 1_000_000  # of one file, bytes of one line
 _READ, _OLDER, _PURGED = "read before", "older", "of a purged memory"
 _ELSEWHERE, _SUBAGENTS, _PACKED = "of other repositories", "of subagents", "compressed"
@@ -99,16 +106,18 @@ def take(
     report = Report()
     found.left[_OLDER] += len(found.new[most:])
     excluded = capture_exclusions.Closed(store.repo.common_dir)
-    share = store.settings.number("suggestions")
+    share, commits = store.settings.number("suggestions"), _Commits(store.repo)
     for session in reversed(found.new[:most]):
         source = sources.source_of(session.id, "", "")
         if excluded.has(capture_exclusions.origin(source)):
             found.left[_PURGED] += 1
         else:
+            head = store.repo.commit(session.head) or ""
             texts = transcript.candidates(
-                *(session.path, session.id, session.agent, session.head, session.branch),
-                left=report.left,
+                *(session.path, session.id, session.agent, head, session.branch), left=report.left
             )
+            if not head:
+                texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
             outcomes, wrong, failed = worker_tasks.each(
                 store, texts, most=share, ask_first=True, dry=dry
             )
@@ -122,6 +131,37 @@ def take(
                 transcript.note_read(store.repo.mem_dir, {session.path: session.size})
         progress(1)
     return report
+
+
+class _Commits:
+    """At which commit something was said: the newest by then of its branch, if that is still here,
+    else of HEAD. One walk for each branch.
+    """
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+        self._walks: dict[str, list[tuple[int, str]]] = {}  # (time, commit), the oldest first
+
+    def at(self, branch: str, when: str) -> str:
+        """The commit, "" where none is so old or the time is none."""
+        try:
+            said = int(datetime.datetime.fromisoformat(record.timestamp(when)).timestamp())
+        except Refused:
+            return ""
+        for name in (f"refs/heads/{branch}", "HEAD"):
+            walk = self._walk(name)
+            if older := bisect_right(walk, said, key=lambda commit: commit[0]):
+                return walk[older - 1][1]
+        return ""
+
+    def _walk(self, name: str) -> list[tuple[int, str]]:
+        if name not in self._walks:
+            tip, rows = self._repo.commit(name), []
+            if tip:
+                words = ("rev-list", "--timestamp", f"--max-count={_WALKED}", tip)
+                rows = self._repo.git.text(*words).splitlines()
+            self._walks[name] = sorted((int(at), id) for at, id in map(str.split, rows))
+        return self._walks[name]
 
 
 # Where they are
