@@ -329,3 +329,19 @@ def test_a_repository_of_somebody_else_names_no_program(lab: Lab) -> None:
                 and git["gpg.format"] == "ssh"
             )
         os.chown(path, 0, 0)
+
+
+def test_editor_and_pager_come_from_the_user_not_from_such_a_repository(
+    trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("core.editor", "core.pager"):
+        trap.lab.git(trap.lab.root, "config", "--global", name, "mine")
+    for name in list(os.environ):
+        if name in ("VISUAL", "EDITOR", "PAGER") or name.startswith("GIT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(trap.lab.root))
+    monkeypatch.setenv("GIT_DIR", str(trap.bare))  # the user's word that it is to be opened
+    repo = repository.open_repo(str(trap.clone))
+    assert (repo.program("GIT_EDITOR"), repo.program("GIT_PAGER")) == ("./x", "./x")
+    repo.own = False
+    assert (repo.program("GIT_EDITOR"), repo.program("GIT_PAGER")) == ("mine", "mine")

@@ -181,7 +181,7 @@ def scope_of(private: bool, team: bool) -> str:
     return "private" if private else "team" if team else ""
 
 
-def text_from(text: str | None, messages: list[str], stdin: bool) -> str | None:
+def text_from(store: Store, text: str | None, messages: list[str], stdin: bool) -> str | None:
     """The text from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal."""
     if (text is not None) + bool(messages) + stdin > 1:
         raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
@@ -191,18 +191,16 @@ def text_from(text: str | None, messages: list[str], stdin: bool) -> str | None:
         return "\n\n".join(messages)
     if stdin:
         return read_file("-")
-    return from_editor("") if interactive() else None
+    return from_editor(store, "") if interactive() else None
 
 
-def from_editor(initial: str) -> str:
+def from_editor(store: Store, initial: str) -> str:
     """What the user saves in the editor git would start, up to the scissors line."""
     import shlex
     import subprocess
     import tempfile
 
-    command = ["git", "var", "GIT_EDITOR"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    editor = found or "vi"
+    editor = store.repo.program("GIT_EDITOR") or "vi"
     # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
     scissors = "# ------------------------ >8 ------------------------\n"
     hint = "# Write what is worth remembering above. An empty text stores nothing.\n"

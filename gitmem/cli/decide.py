@@ -47,10 +47,10 @@ def edit(store: Store, item: Item, given: Decision) -> Answer:
         if given.title or given.type:
             hint = "`git mem edit` changes title and type"
             raise UsageError("a proposal takes the text of -m alone", hint=hint)
-        text = given.text or edited(both_texts(item), "give the text with -m")
+        text = given.text or edited(store, both_texts(item), "give the text with -m")
         return _accept(store, item, given._replace(text=text))
     if not (given.text or given.title or given.type):
-        text = edited(item.body, "give the text with -m, --title or --type")
+        text = edited(store, item.body, "give the text with -m, --title or --type")
         return _accept(store, item, given._replace(text=text))
     return _accept(store, item, given)
 
@@ -92,11 +92,11 @@ def reject(store: Store, item: Item, given: Decision) -> Answer:
     return _settled(verdicts.reject(store, item), nothing, line)
 
 
-def edited(initial: str, hint: str = "") -> str:
+def edited(store: Store, initial: str, hint: str = "") -> str:
     """What the editor makes of a text. Raises MemError where that is nothing."""
     if not interactive():
         raise UsageError("--edit changes nothing", hint=hint)
-    text = from_editor(initial)
+    text = from_editor(store, initial)
     if not text.strip():
         raise MemError("the text is empty, so nothing was changed")
     return text

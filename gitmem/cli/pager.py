@@ -27,14 +27,13 @@ class _Held(io.StringIO):
 @contextmanager
 def paged(wanted: bool) -> Iterator[Callable[[Store], None]]:
     """Holds back what is written to a terminal, if `wanted`, and shows it at the end, when locks
-    and processes are gone. Yields what takes the store, whose repository may name the pager.
+    and processes are gone. Yields what takes the store, which knows the pager.
     """
     terminal, pager = sys.stdout, ""
 
     def choose(store: Store) -> None:
         nonlocal pager
-        if store.repo.own:  # that of another user names no program
-            pager = store.repo.git.text("var", "GIT_PAGER", ok=(0, 1, 128))
+        pager = store.repo.program("GIT_PAGER")
 
     if not (wanted and terminal.isatty()):
         yield lambda store: None

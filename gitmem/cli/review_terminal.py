@@ -105,7 +105,7 @@ def _decide_proposal(store: Store, p: Proposal, key: str) -> Answer | None:
     keep = p.ids[int(key) - 1] if key in ("1", "2") and p.kind in PAIRS else ""
     if not keep and key not in ("a", "e"):
         return None
-    text = decide.edited(decide.both_texts(p)) if key == "e" else ""
+    text = decide.edited(store, decide.both_texts(p)) if key == "e" else ""
     team = p.team
     if p.kind in PAIRS:
         stays = "" if text else keep or p.keep
@@ -136,7 +136,7 @@ def _decide_suggestion(store: Store, s: Suggestion, key: str, near: list[str]) -
     team = into.scope == "team"
     if team and not confirmed("it is the team's: change it for everybody?"):
         return None
-    text = decide.edited(review.merged(str(into.record.data["body"]), s.body))
+    text = decide.edited(store, review.merged(str(into.record.data["body"]), s.body))
     return decide.merge(store, s, Decision(text=text, into=into.memory.id, team=team))
 
 

@@ -35,8 +35,8 @@ class Draft(NamedTuple):
     path: Annotated[list[str], texts("--path --paths", _PATHS)]
     allow_secret: AllowSecret
 
-    def text(self, words: str | None) -> str | None:
-        return common.text_from(words, self.message, self.stdin)
+    def text(self, store: Store, words: str | None) -> str | None:
+        return common.text_from(store, words, self.message, self.stdin)
 
     def fields(self, body: str | None) -> dict[str, Any]:
         named = {"title": self.title, "type": self.type, "tags": self.tag, "paths": self.path}
@@ -59,7 +59,7 @@ def remember_command(
     """Store a memory, anchored to a commit."""
     scope = common.scope_of(private, team)
     with common.opened() as store:
-        body = None if jsonl else draft.text(" ".join(words) if words else None)
+        body = None if jsonl else draft.text(store, " ".join(words) if words else None)
         given = {**draft.fields(body), "commit": commit, "phase": phase, "source": source}
         given["provenance"] = provenance
         fields = {**_admitted(store, given, draft.allow_secret), "scope": scope}
@@ -190,13 +190,15 @@ def edit_command(
         "title": title, "type": type, "provenance": provenance, "phase": phase,
         "tags": [word for word in tag if word] if tag else None,
         "paths": [name for name in path if name] if path else None,
-        "body": common.text_from(None, message, stdin) if message or stdin else None,
+        "body": common.text_from(store, None, message, stdin) if message or stdin else None,
     }  # fmt: skip
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         if not common.interactive():
             raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
-        changes["body"] = common.from_editor(str(memories.find(store, id).record.data["body"]))
+        changes["body"] = common.from_editor(
+            store, str(memories.find(store, id).record.data["body"])
+        )
     changes = _admitted(store, changes, allow_secret)
     found = memories.edit(store, id, changes, allow_secret=allow_secret)
     id, title = found.memory.id, record.title_of(found.record.data)
@@ -225,7 +227,7 @@ def supersede_command(
     words: str = argument("[TEXT]", "What holds instead.", None),
 ) -> Answer:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
-    body = draft.text(words)
+    body = draft.text(store, words)
     if body is None:
         raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
     fields = _admitted(store, draft.fields(body), draft.allow_secret)

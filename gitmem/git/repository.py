@@ -82,6 +82,16 @@ class Repo:
         name = self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1, 128))
         return clean(name.removeprefix("refs/heads/"))
 
+    def program(self, name: str) -> str:
+        """The program that `git var` has for a name; in a repository that is not the user's, the
+        one of a place without any.
+        """
+        git = self.git
+        if not self.own:
+            git = Git(cwd=os.sep)
+            git.env.pop("GIT_DIR", None)
+        return git.text("var", name, ok=(0, 1, 128))
+
     def path_in_tree(self, path: str) -> str:
         """A path as typed, from the top of the tree on, with `/`. Raises MemError outside of it."""
         if os.path.isabs(path):
