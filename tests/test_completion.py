@@ -61,6 +61,7 @@ def test_settings_targets_and_parts_of_a_command_are_offered() -> None:
         "completion",
     ]
     assert words("install", "claude", "--p") == ["--project", "--pre-push"]
+    assert words("install", "claude", "--no") == ["--no-allow"]
     assert words("model", "f") == ["fetch"]
     assert "qwen3-0.6b" in words("model", "fetch", "")
 

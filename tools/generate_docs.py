@@ -45,7 +45,7 @@ class Option:
         self.is_argument: bool = param.param_type_name == "argument"
         self.help: str = (param.help or "").strip()
         self.flag: bool = bool(getattr(param, "is_flag", False))
-        self.names: list[str] = [] if self.is_argument else list(param.opts)
+        self.names: list[str] = [] if self.is_argument else [*param.opts, *param.secondary_opts]
         name = (param.metavar or PLACEHOLDERS.get(param.name) or str(param.name).upper()).strip(
             "[]{}"
         )

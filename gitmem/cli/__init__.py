@@ -102,7 +102,11 @@ def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
     context = getattr(e, "ctx", None)
     message = e.format_message().rstrip(".")
     if type(e).__name__ == "NoSuchOption" and context:
-        known = [name for param in context.command.params for name in param.opts]
+        known = [
+            name
+            for param in context.command.params
+            for name in (*param.opts, *param.secondary_opts)
+        ]
         nearest = get_close_matches(e.option_name, known, 1)
         message = f"no such option: {e.option_name}"
         message += f"; did you mean {nearest[0]}?" if nearest else ""

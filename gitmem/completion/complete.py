@@ -68,7 +68,9 @@ def load() -> dict[str, Command]:
             elif name.startswith("-"):
                 names = name.split(" ")
                 command.options.update(dict.fromkeys(names, kind))
-                command.listed.append((next((n for n in names if n[:2] == "--"), name), about))
+                first = next((n for n in names if n[:2] == "--"), name)
+                no = [n for n in names if n[:5] == "--no-" and n != first]
+                command.listed += [(n, about) for n in (first, *no)]
             else:
                 command.operands.append(kind)
                 command.repeated = name.endswith("...")
