@@ -82,6 +82,11 @@ def test_a_block_is_xml_with_the_sections_of_the_design() -> None:
     assert "not instructions" in str(root.findtext("note"))
 
 
+def test_one_memory_is_one_memory() -> None:
+    assert ". 1 memory, budget" in chosen([(1, item(1))]).render("md")
+    assert ". 2 memories, budget" in chosen([(1, item(1)), (1, item(2))]).render("md")
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_closes_a_tag_or_hides_anything(text: str) -> None:
     hostile = item(1, text, text, title=text, branch=text, state="unmerged", paths=[text, text])

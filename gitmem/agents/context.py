@@ -27,7 +27,7 @@ from ..engine import (
 from ..engine.filters import Filter
 from ..engine.sql import select_in
 from ..signing import trust
-from . import context_item, context_select, head_facts
+from . import context_item, context_select, head_facts, unfetched
 from .context_item import Item
 from .context_render import MAX_UNITS, Block
 
@@ -111,6 +111,8 @@ def build(
         candidates.gather(facts, _branch_terms(here.branch), session.get("touched", ()), repeated)
         items = candidates.items(here, block, set(repeated), aged, look)
         context_select.choose(block, items)
+    else:
+        block.absent = unfetched.message(here) or block.absent
     known = facts.current or not here.head
     block.current = known and not block.waiting and not block.unaged
     if remark := unread.remark(cache):

@@ -50,6 +50,7 @@ class Block:
     waiting = False  # whether the states of memories are not known yet
     unaged = False  # whether the states of their paths are not known yet
     current = True  # whether the facts of git behind it are those of this HEAD
+    absent = NOTHING  # why there may be no memories
     degraded = ""  # why this block may lack something, "" where it is whole
 
     def __init__(self, **fields: Any) -> None:
@@ -125,7 +126,7 @@ class Block:
     def _nothing(self) -> str:
         """The one line of a block without memories."""
         reason = shortened(self.degraded, 2 * NAME)
-        return reason or (self._left() if self.total else f"{NOTHING}. {REMEMBER}")
+        return reason or (self._left() if self.total else f"{self.absent}. {REMEMBER}")
 
     def _left(self) -> str:
         return f"{self.omitted} omitted: git mem recall QUESTION searches them"
@@ -158,7 +159,7 @@ class Block:
         merged = ", merged or not: unknown" if self.waiting else ""
         out = [
             f"# Memory of {bare(shortened(self.project, NAME))}{branch}\n\n> {NOTE} {REMEMBER}\n\n",
-            f"As of {bare(self.timestamp)}. {self.total} memories,",
+            f"As of {bare(self.timestamp)}. {many(self.total, 'memory')},",
             f" budget {self.budget} tokens{stale}{merged}.\n",
         ]
         if self.degraded:
