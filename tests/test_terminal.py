@@ -79,7 +79,7 @@ def test_a_terminal_shows_the_lines_of_the_pipe_cut_to_its_width(
         assert [line.split("…")[0] for line in shown] == [
             line[: len(cut.split("…")[0])] for line, cut in zip(piped, shown, strict=True)
         ]
-    assert shown[0].endswith("(private)")
+    assert sum(line.endswith("(private)") for line in shown) == 1
 
 
 def test_colours_follow_git_and_no_color(lab: Lab, repo: pathlib.Path) -> None:
@@ -124,6 +124,13 @@ def test_a_pager_that_is_left_early_ends_the_command_quietly(lab: Lab, repo: pat
     lab.mem(repo, "remember", "--jsonl", "-", stdin=lines)
     shown = seen(lab, repo, "list", "-n", "3000", env={"GIT_PAGER": "head -n 2"})
     assert shown.count("\n") == 2 and "rror" not in shown
+
+
+def test_a_list_on_a_terminal_is_as_long_as_in_a_pipe(lab: Lab, repo: pathlib.Path) -> None:
+    lines = "\n".join(f'{{"body": "memory number {i} of many"}}' for i in range(70))
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=lines)
+    assert len(seen(lab, repo, "list").splitlines()) == 72
+    assert "22 more" in seen(lab, repo, "list", "-n", "50")
 
 
 def test_what_was_found_before_an_error_is_shown_without_a_pager(

@@ -74,7 +74,7 @@ def list_command(
     store: Store,
     as_json: bool,
     filters: Filters,
-    limit: int = number("-n --limit", "How many at most (default 50 on a terminal, else all)."),
+    limit: int = number("-n --limit", "How many at most (default all)."),
     all: bool = flag("--all", "Also memories of unmerged branches."),
     stale: bool = flag("--stale", "Only memories with a path that changed or went."),
     superseded: bool = flag("--include-superseded", "Also memories that were superseded."),
@@ -84,8 +84,6 @@ def list_command(
     if forgotten and (stale or superseded or filters.at):
         raise UsageError("--forgotten excludes --stale, --include-superseded and --at")
     conditions = filters.conditions(store, superseded)
-    if not limit and render.is_terminal() and not as_json and not all:
-        limit = 50
     if forgotten:
         found = listing.list_forgotten(store, conditions, limit)
     else:

@@ -21,6 +21,8 @@ from ..engine.filters import Filter, newest_first
 from ..store import Store
 from . import memories, view
 
+_PART = 1_000  # memories read at a time
+
 
 def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     """One row of each memory that passes the filter, newest first."""
@@ -62,7 +64,7 @@ def list_memories(
             hidden = sorted(c for c, s in stands.items() if s.state == anchor_state.UNMERGED)
             merged = conditions.leaving_out(hidden) if hidden and not at else conditions
             rows = rows_of(seen, merged)
-            found = view.objects(store, seen, rows if stale else rows[:limit], stands=stands)
+            found = _objects(store, seen, rows if stale else rows[:limit], stands)
             if not stale and not at:
                 left = _left_out(seen, conditions, merged)
                 return Listed(found, len(rows) - len(found), *left)
@@ -73,6 +75,19 @@ def list_memories(
         return Listed(found[:limit], len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
+
+
+def _objects(
+    store: Store, cache: Cache, rows: list[int], stands: dict[str, anchor_state.AnchorState]
+) -> list[dict[str, Any]]:
+    """`view.objects` of what may be many: 10,000 take two seconds."""
+    found: list[dict[str, Any]] = []
+    with store.progress("reading memories", len(rows)) as advance:
+        for start in range(0, len(rows), _PART):
+            part = rows[start : start + _PART]
+            found += view.objects(store, cache, part, stands=stands)
+            advance(len(part))
+    return found
 
 
 def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Listed:
