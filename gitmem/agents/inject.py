@@ -82,8 +82,8 @@ def for_prompt(call: Call, prompt: str) -> None:
 
 
 def _commits(call: Call, question: str, shown: set[str]) -> list[Item]:
-    """The commits that answer a prompt which no memory answers, at most FEW_COMMITS; none where
-    `mem.trust` asks for signatures. As the worker last saw them.
+    """The commits that answer a prompt which no memory answers, at most FEW_COMMITS, none that
+    holds a secret; none at all where `mem.trust` asks for signatures. As the worker last saw them.
     """
     from ..engine import cache as cache_file
     from ..engine import commit_index
@@ -106,13 +106,20 @@ def _commits(call: Call, question: str, shown: set[str]) -> list[Item]:
         found = _load(cache, worth, states(id for (id,) in ids), shown, here.head)[:FEW_COMMITS]
         for item in found:
             item.type = "commit"
-        return found
+        return [item for item in found if not _withheld(item)]
     except (sqlite3.Error, cache_file.Damaged, cache_file.Moved, OSError):
         call.ask()  # the worker makes it anew
         return []
     finally:
         if cache is not None:
             cache.close()
+
+
+def _withheld(item: Item) -> bool:
+    """Whether a commit says what no memory may: nobody refused it when it was written."""
+    from ..core import redact
+
+    return "private>" in item.whole.lower() or redact.holds(item.title, item.text)
 
 
 def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:

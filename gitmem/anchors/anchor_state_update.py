@@ -13,12 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..core import record
-from ..core.digest import sha256
 from ..engine import anchor_state_store, cache_lock, path_state_store
 from ..engine.anchor_state_store import HISTORY, REACHABLE, REFS, SQUASHED, WAITING
 from ..engine.cache import Cache
 from ..engine.path_state_store import PathState
-from ..git import refs_mtime
+from ..git import commit_facts, refs_mtime
 from ..git.repository import Repo
 from ..hooks import spool
 from ..store import Store
@@ -75,7 +74,7 @@ def update(store: Store, seconds: float = BACKGROUND) -> None:
 def _update(repo: Repo, cache: Cache, end: float) -> None:
     refs = refs_mtime.stamp(repo.common_dir)  # before they are read: a later move is seen next time
     heads = [head for head in repo.heads() if head]
-    shape = _shape(repo)
+    shape = commit_facts.shape(repo.git)
     if cache.meta(HISTORY) != shape and not cache.keep(_PATIENCE, lambda _: _forget(cache, shape)):
         return
     moved = cache.meta(REFS) != refs
@@ -90,20 +89,6 @@ def _update(repo: Repo, cache: Cache, end: float) -> None:
 
     if all(done) and (moved or anchor_state_store.slots(cache).keys() - set(heads)):
         cache.keep(_PATIENCE, settle)
-
-
-def _shape(repo: Repo) -> str:
-    """Digest of what decides which commits this clone has and which parents: where a shallow clone
-    ends, grafts, replaced commits, whether files are missing.
-    """
-    said = [repo.git.promised, repo.git.text("for-each-ref", "refs/replace")]
-    for name in ("shallow", "info/grafts"):
-        try:
-            with open(os.path.join(repo.common_dir, name), "rb") as f:
-                said.append(f.read())
-        except OSError:
-            said.append("")
-    return sha256(repr(said).encode()).hexdigest()
 
 
 def _forget(cache: Cache, shape: str) -> None:

@@ -97,6 +97,7 @@ def _stored(
 def promote_command(
     store: Store,
     as_json: bool,
+    allow_secret: AllowSecret,
     commit: str = argument("COMMIT", "The commit, as git takes it."),
     type: str = text("--type", f"{_TYPE} Asked for on a terminal."),
     tag: list[str] = texts("--tag --tags", "A tag; may be repeated."),
@@ -108,7 +109,8 @@ def promote_command(
     if not type and common.interactive() and not as_json:
         type = typer.prompt("type", default=fields["type"] or "decision")
     given = {"type": type or fields["type"], "tags": tag, "scope": common.scope_of(private, team)}
-    return _stored(store, {name: value for name, value in {**fields, **given}.items() if value})
+    draft = {name: value for name, value in {**fields, **given}.items() if value}
+    return _stored(store, draft, allow_secret)
 
 
 def _say_what_else(known: remember.Result, scope: str, named: bool) -> None:

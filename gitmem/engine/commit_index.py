@@ -54,13 +54,15 @@ def update(
     At most about `most` commits, or until the monotonic time `until`; less where another process
     writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
     """
+    from ..git import commit_facts  # a prompt that asks for commits does not load it
+
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
-    stamp = " ".join([str(limit), head, *tips])
-    before = cache.meta("tips")
+    stamp = [f"{limit}:{commit_facts.shape(git)}", head, *tips]
+    before = cache.meta("tips").split(" ")
     if stamp == before:
         return 0
-    new, gone, of = _changes(git, cache, tips, limit, before)
+    new, gone, of = _changes(git, cache, tips, limit, before[1:] if before[0] == stamp[0] else [])
     if not cache.writable or (most is not None and len(gone) > most):
         return len(new) or len(gone)
     done = 0
@@ -74,7 +76,7 @@ def update(
                     return len(new) - done
                 _write(cache, table, lines, gone, limit if whole else None)
                 gone = []
-                cache.set_meta("tips", stamp if whole else "")
+                cache.set_meta("tips", " ".join(stamp) if whole else "")
                 cache.set_meta("of", str(of))
                 if whole:
                     unmerged = _listed(git, tips, [head], limit) if head else []
@@ -106,14 +108,15 @@ def _write(
 
 
 def _changes(
-    git: Git, cache: Cache, tips: list[str], limit: int, before: str
+    git: Git, cache: Cache, tips: list[str], limit: int, former: list[str]
 ) -> tuple[list[str], list[str], int]:
-    """(commits to take in, newest first; commits to drop; how many there are in all)."""
-    old = before.split()
-    if old and old[0] == str(limit):
+    """(commits to take in, newest first; commits to drop; how many there are in all). `former`: the
+    tips that the cache was made from, [] where it has to be compared as a whole.
+    """
+    if former:
         try:
-            new = _listed(git, tips, old[1:], limit)
-            gone = _listed(git, old[1:], tips, limit)
+            new = _listed(git, tips, former, limit)
+            gone = _listed(git, former, tips, limit)
             return new, gone, int(cache.meta("of", "0")) + len(new) - len(gone)
         except GitFailed:
             pass  # a former tip was removed by `git gc`
@@ -121,20 +124,21 @@ def _changes(
     known = {id for (id,) in cache.db.execute("SELECT id FROM memory")}
     of = len(new)
     if of == limit:
-        of = int(git.run("rev-list", "--count", "--stdin", stdin=_named(tips, [])))
+        of = int(_rev_list(git, "--count", tips, [])[0])
     return [id for id in new if id not in known], sorted(known.difference(new)), of
 
 
 def _listed(git: Git, tips: list[str], without: list[str], limit: int) -> list[str]:
     """The newest commits that `tips` reach and `without` do not."""
-    if not tips:
-        return []
-    words = ("rev-list", f"--max-count={limit}", "--stdin")
-    return git.run(*words, stdin=_named(tips, without)).decode().split()
+    return _rev_list(git, f"--max-count={limit}", tips, without) if tips else []
 
 
-def _named(tips: list[str], without: list[str]) -> bytes:
-    return "".join(f"{id}\n" for id in [*tips, *(f"^{id}" for id in without)]).encode()
+def _rev_list(git: Git, option: str, tips: list[str], without: list[str]) -> list[str]:
+    from ..git.gitcmd import NO_FETCH  # a former tip may be gone, a partial clone would ask for it
+
+    names = [*tips, *(f"^{id}" for id in without)]
+    stdin = "".join(f"{id}\n" for id in names).encode()
+    return git.run("rev-list", option, "--stdin", stdin=stdin, env=NO_FETCH).decode().split()
 
 
 def _lines(git: Git, ids: list[str]) -> list[tuple[str, bytes, int]]:
@@ -157,7 +161,7 @@ def _line(commit: Commit) -> bytes:
         "title": record.clean(subject)[: record.MAX_TITLE],
         "body": record.clean(body)[:LONGEST],
         "author": record.clean(commit.author),
-        "at": record.timestamp(commit.at),
+        "at": commit.at,
         "paths": [{"path": record.clean(path)} for path in paths],
     }
     return record.dump({"v": record.FORMAT, "op": "create", **fields})

@@ -1,10 +1,12 @@
-"""Who made a commit, when, and what its first line says."""
+"""Who made a commit, when, and what its first line says; what decides which commits there are."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.digest import sha256
 from .gitcmd import Git
 
 _LOG = (
@@ -23,3 +25,17 @@ def facts(git: Git, commits: Iterable[str]) -> dict[str, dict[str, Any]]:
     raw = git.run(*_LOG.split(), _SHAPE, stdin=asked)
     rows = [row.decode("utf-8", "replace").split("\x01", 3) for row in raw.split(b"\0") if row]
     return {row[0]: dict(zip(_FIELDS, row, strict=True)) for row in rows}
+
+
+def shape(git: Git) -> str:
+    """Digest of what decides, beside the refs, which commits this clone has and which parents:
+    where a shallow clone ends, grafts, replaced commits, whether files are missing.
+    """
+    said = [git.promised, git.text("for-each-ref", "refs/replace")]
+    for name in ("shallow", "info/grafts"):
+        try:
+            with open(os.path.join(git.common_dir, name), "rb") as f:
+                said.append(f.read())
+        except OSError:
+            said.append("")
+    return sha256(repr(said).encode()).hexdigest()

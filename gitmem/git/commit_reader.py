@@ -7,14 +7,18 @@ nothing is fetched for it.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
-from ..core.errors import GitFailed
+from ..core import record
+from ..core.errors import GitFailed, Refused
 from .gitcmd import NO_FETCH, Git
 
 
 class Commit(NamedTuple):
-    """One commit as git tells it; `paths`: the files it changed."""
+    """One commit as git tells it; `at`: its time as records have it, "" for one that they refuse
+    (a commit may claim any); `paths`: the files it changed.
+    """
 
     id: str
     at: str
@@ -34,6 +38,7 @@ def read(
     # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
     mark = os.urandom(8).hex()
     words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
+    words += ["--encoding=UTF-8"]  # else as i18n.logOutputEncoding says
     # --max-count would take --no-walk back.
     words += ["--no-notes", "-z", f"--max-count={most}" if walk else "--no-walk"]
     words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
@@ -51,5 +56,12 @@ def read(
         if len(facts) == 4:
             id, at, author, message = facts
             paths = [name.strip("\n") for name in files.split("\0")]
-            found.append(Commit(id, at, author, message, [path for path in paths if path]))
+            paths = [path for path in paths if path]
+            found.append(Commit(id, _time(at), author, message, paths))
     return found[::-1]
+
+
+def _time(text: str) -> str:
+    with suppress(Refused):
+        return record.timestamp(text)
+    return ""

@@ -205,7 +205,7 @@ def draft(store: Store, revision: str) -> dict[str, Any]:
         "body": body or subject,
         "paths": paths,
         "commit": id,
-        "created_at": record.timestamp(read[0].at),
+        "created_at": read[0].at,
         "source": f"commit:{id}",
         "type": commit_message.type_of(subject),
     }

@@ -13,6 +13,7 @@ from typing import Any
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..core import record
+from ..core.plural import many
 from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -180,6 +181,15 @@ def _add_commits(
     both = commit_hits.merged(memories, history, limit)
     answer.update(verdict=both.verdict, probability=round(both.sure, 4), hits=both.hits)
     answer["history"] = {"searched": searched, "waiting": waiting}
+    if (found is None or waiting) and not answer["degraded"]:
+        answer["degraded"] = True
+        answer["degraded_reason"] = _unsearched(waiting)
+
+
+def _unsearched(waiting: int) -> str:
+    if waiting:
+        return f"{many(waiting, 'commit')} not indexed yet"
+    return "the commits cannot be searched"
 
 
 def _answer(
@@ -261,7 +271,9 @@ def batch(
 
     nothing = [commit_hits.NOTHING] * len(queries)
     memories = nothing if only == "history" else store.with_cache(read)[0]
-    history = commit_hits.with_history(store, read_commits)[0] if beside else None
+    history, waiting = commit_hits.with_history(store, read_commits) if beside else (nothing, 0)
+    if history is None or waiting:
+        store.warn(f"warning: {_unsearched(waiting)}")
     answers = [
         commit_hits.merged(*pair, limit).hits
         for pair in zip(memories, history or nothing, strict=True)

@@ -87,12 +87,10 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
 
 
 def _verdict(answer: dict[str, Any]) -> str:
-    history = answer.get("history") or {"searched": 0, "waiting": 0}
-    commits = [many(history["searched"], "commit")] if history["searched"] else []
+    searched = (answer.get("history") or {"searched": 0})["searched"]
+    commits = [many(searched, "commit")] if searched else []
     memories = [f"{answer['searched']} memories"] if answer["searched"] or not commits else []
     text = f"{answer['verdict']}: {len(answer['hits'])} of {' and '.join(memories + commits)}"
-    if history["waiting"]:
-        text += f" ({many(history['waiting'], 'commit')} not indexed yet)"
     if answer["degraded"]:
         text += f" (degraded: {answer['degraded_reason']})"
     return text
