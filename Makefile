@@ -48,8 +48,8 @@ docs-check: setup  ## say which generated documents are out of date
 bench: setup    ## the benchmarks; needs the evaluation texts, see perf/data.py
 	$(BIN)/python perf/bench.py $(ARGS)
 
-demo: setup     ## run the README's demo in a temporary repository and print it
-	$(BIN)/python tools/generate_docs.py --demo
+demo: setup     ## `git mem tour` from this checkout
+	$(BIN)/git-mem tour
 
 clean:          ## remove what these targets made
 	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('$(VENV)', '.cache', 'dist', 'build')]"

@@ -275,6 +275,14 @@ def test_nothing_that_is_not_built_is_a_command() -> None:
     assert not [name for name in built if f"`{name}`" in told.split("purge")[0]]
 
 
+@pytest.mark.quick
+def test_the_pictures_fetch_nothing_and_hold_no_program() -> None:
+    for path in sorted((ROOT / "docs/pictures").glob("*.svg")):
+        text = path.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.findall(r"https?:|@import|@font-face|<script|href=", text), path.name
+        assert "git" in text and f"docs/pictures/{path.name}" in page("README.md")
+
+
 # --- the format page -------------------------------------------------------
 
 

@@ -61,6 +61,7 @@ CASES = {
     "config": ("", 0, "mem.capture"),
     "export": ("", 0, UTC),
     "import": ("../export.jsonl", 0, "1"),
+    "tour": ("", 0, "In your own repository, begin with `git mem init`"),
     "help": ("recall", 0, "Usage"),
 }
 

@@ -2,13 +2,12 @@
 
     python tools/generate_docs.py            rewrites what is out of date
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
-    python tools/generate_docs.py --demo     runs the README's demo and prints it
 
-Owns `docs/commands.md`, `docs/modules.md`, `man/git-mem.1` and the table of completion whole, and
-in README.md and docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
-the demo and the worked example (`worked_examples`).
+Owns `docs/commands.md`, `docs/modules.md`, `docs/pictures`, `man/git-mem.1` and the table of
+completion whole, and in docs/guide.md and docs/format.md what stands between `<!-- NAME:begin -->`
+and `<!-- NAME:end -->`: the steps of `git mem tour` and the worked example (`worked_examples`).
 
-Needs git and the package installed (or a checkout on the path).
+Needs git, rich and the package installed (or a checkout on the path).
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ import sys
 from typing import Any
 
 from completion_table import table
-from worked_examples import demo, example
+from pictures import pictures
+from worked_examples import example, transcript
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -439,26 +439,23 @@ def between(text: str, name: str, content: str) -> str:
 
 def generate() -> dict[str, str]:
     """{file, relative to the root: its whole text}."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    readme = between(readme, "demo", demo())
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
         "docs/modules.md": modules_page(),
         "man/git-mem.1": man_page(),
         "gitmem/data/completion/table.tsv": table(*commands()),
-        "README.md": readme,
+        "docs/guide.md": between(guide, "tour", transcript()),
         "docs/format.md": between(form, "example", example()),
+        **pictures(),
     }
 
 
 def main(argv: list[str]) -> int:
-    if argv not in ([], ["--check"], ["--demo"]):
-        print("usage: generate_docs.py [--check | --demo]", file=sys.stderr)
+    if argv not in ([], ["--check"]):
+        print("usage: generate_docs.py [--check]", file=sys.stderr)
         return 2
-    if argv == ["--demo"]:
-        print(demo().removeprefix("```console\n").removesuffix("\n```"))
-        return 0
     stale = []
     for name, text in generate().items():
         path = ROOT / name

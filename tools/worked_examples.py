@@ -1,18 +1,22 @@
-"""Runs git mem in a temporary repository for the README's demo and the worked example of
-docs/format.md: fixed dates, a fixed identity, and what is random is masked in a stable way, so two
-runs of one version give the same bytes. `generate_docs` puts both into the documents.
+"""Runs git mem in a temporary repository: the steps of `git mem tour` for guide and README
+(`pictures`), and the worked example of docs/format.md. Fixed dates, a fixed identity, and
+what is random is masked in a stable way, so two runs of one version give the same bytes.
+`generate_docs` puts them into the documents.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
+
+from gitmem.cli import tour
+
+DAY, TIME = "2026-01-02", "T03:04:05Z"
 
 
 class Lab:
@@ -21,31 +25,8 @@ class Lab:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        bin = root / "bin"
-        bin.mkdir()
-        shim = bin / "git-mem"
-        shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m gitmem \"$@\"\n")
-        shim.chmod(0o755)
-        keep = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "CLAUDE", "LC_"))}
-        package = str(pathlib.Path(_package()).parent)
-        self.env = {
-            **keep,
-            "HOME": str(root),
-            "XDG_CONFIG_HOME": f"{root}/.config",
-            "PATH": f"{bin}{os.pathsep}{keep.get('PATH', os.defpath)}",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_AUTHOR_NAME": "Ada",
-            "GIT_AUTHOR_EMAIL": "ada@example.org",
-            "GIT_COMMITTER_NAME": "Ada",
-            "GIT_COMMITTER_EMAIL": "ada@example.org",
-            "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
-            "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
-            "LANG": "C.UTF-8",
-            "TZ": "UTC",
-            "NO_COLOR": "1",
-            "COLUMNS": "120",
-            "PYTHONPATH": package,
-        }
+        dates = {f"GIT_{who}_DATE": DAY + TIME for who in ("AUTHOR", "COMMITTER")}
+        self.env = {**tour.environment(str(root)), **dates, "NO_COLOR": "1", "COLUMNS": "120"}
 
     def sh(self, cwd: pathlib.Path, line: str, ok: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
@@ -74,52 +55,42 @@ class Lab:
         self.sh(path, f"git add -A && git commit -q -m '{message}'")
 
 
-def _package() -> str:
-    import gitmem
-
-    return str(pathlib.Path(str(gitmem.__file__)).resolve().parent)
+WIDTH = 80
+SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-DEMO = (
-    "git mem init",
-    (
-        'git mem remember "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"'
-        " --type decision --path db/"
-    ),
-    (
-        'git mem remember "The staging server loses its clock after a reboot: start chronyd first"'
-        " --type gotcha --tag staging"
-    ),
-    'git mem recall "which database do we use and why"',
-    'git mem recall "wrong time on the test machine"',
-    'git mem recall "favourite pizza topping"',
-)
-
-
-def demo() -> str:
-    """The commands of DEMO and what they really print; ids and days are masked."""
+@functools.cache
+def steps() -> tuple[tuple[str, str, str], ...]:
+    """(why, the command as typed, what a coloured terminal of 80 columns shows) of the tour; ids,
+    times and the home are masked.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         lab = Lab(pathlib.Path(tmp).resolve())
-        repo = lab.repo(
-            "shop", {"db/orders.sql": "CREATE TABLE orders(id INTEGER);\n"}, "Orders table"
-        )
-        out = []
+        lab.env |= {"NO_COLOR": "", "TERM": "xterm", "GIT_PAGER_IN_USE": "true"}
+        lab.env["COLUMNS"] = str(WIDTH)
         ids: dict[str, str] = {}
-        for line in DEMO:
-            if "recall" in line:
-                lab.sh(repo, "git mem index --all")  # as the worker does a second later
-            text = lab.sh(repo, line, ok=(0, 1)).replace(str(lab.root), "~")
-            text = re.sub(
-                r"\b[0-9a-f]{8}\b",
+
+        def masked(text: str) -> str:
+            text = re.sub(r"\b20\d\d-\d\d-\d\d(T[\d:]+Z)?", lambda m: DAY + TIME * bool(m[1]), text)
+            return re.sub(
+                r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])",
                 lambda m: ids.setdefault(
                     m[0], hashlib.sha256(b"demo %d" % len(ids)).hexdigest()[:8]
                 ),
-                text,
+                text.replace(str(lab.root), "~"),
             )
-            out.append(
-                f"$ {line}\n" + re.sub(r"\b20\d\d-\d\d-\d\d\b", "2026-01-02", text).rstrip("\n")
-            )
-    return "```console\n" + "\n".join(out) + "\n```"
+
+        taken = tour.take(str(lab.root), lab.env)
+        return tuple((why, masked(command), masked(said)) for why, command, said in taken)
+
+
+def transcript() -> str:
+    """The tour as text, for Markdown."""
+    out = []
+    for why, command, said in steps():
+        typed = command.replace("\n", "\n$ ")
+        out.append("\n".join(filter(None, (f"# {why}", f"$ {typed}", SGR.sub("", said)))))
+    return "```console\n" + "\n\n".join(out) + "\n```"
 
 
 EXAMPLE = {
