@@ -275,6 +275,15 @@ class Memories:
     def restore(self, id: str) -> None:
         memories.restore(self._store, id)
 
+    def status(self) -> dict[str, Any]:
+        """{"memories", "team", "private", "superseded", "forgotten": how many there are,
+        "history": {"commits": how many are searchable, "of": how many there are}}.
+        """
+        found = self._store.with_cache(lambda cache: listing.counts(self._store, cache))[0]
+        names = ("memories", "team", "private", "superseded", "forgotten")
+        history = commit_hits.counts(self._store)
+        return {**{name: found[name] for name in names}, "history": history}
+
     def _placed(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Fields with paths as the tree has them."""
         for name in _LISTS.intersection(fields):

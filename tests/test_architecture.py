@@ -44,6 +44,7 @@ ORDER = [
     "library",
     "render",
     "completion",
+    "mcp_server",
     "cli",
     "__main__",
 ]

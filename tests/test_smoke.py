@@ -47,6 +47,7 @@ CASES = {
     "reanchor": ("HEAD HEAD~1", 0, "(3 memories)"),
     "capture": ("--now", 0, "0 suggested"),
     "purge": ("ID --force", 0, "purged ID"),
+    "mcp": ("", 0, ""),
     "receipts": ("", 1, "no receipts yet"),
     "graph": ("ID", 0, UTC),
     "review": ("", 1, "nothing waits"),

@@ -67,6 +67,7 @@ GROUPS = {
     ),
     "work with agents": (
         Command("context", "agents", "Show what an agent is told at a session's start"),
+        Command("mcp", "mcp", "Serve memories over the Model Context Protocol"),
         Command("receipts", "agents", "Show what each session was given"),
         Command("capture", "capture", "Judge what is worth remembering of commits, sessions"),
         Command("review", "review", "Decide about what capture found"),

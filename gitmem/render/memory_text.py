@@ -186,6 +186,12 @@ def _superseded(hit: dict[str, Any]) -> list[str]:
     return remarks
 
 
+def line(item: dict[str, Any]) -> str:
+    """A memory or commit as a list in a pipe shows it."""
+    head = "".join(text for text, _ in _head(item))
+    return head + safe(item["title"]) + _tail([_remarks(item), *_origin(item)])
+
+
 def listing(items: list[dict[str, Any]]) -> None:
     """One line a memory."""
     most = width()

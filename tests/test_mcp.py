@@ -1,0 +1,151 @@
+"""`git mem mcp`, asked by the protocol's own client."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from conftest import Lab
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+QUESTION = "which database do orders and invoices use"
+KEY = "AKIA" + "QZ7T2M4X6B8N0V3C"
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    return lab.repo("repo", 2)
+
+
+def talk(lab: Lab, repo: pathlib.Path, ask: Callable[[ClientSession], Awaitable[None]]) -> Any:
+    """Runs `ask` in one session with a server of this repository; what it told at the start."""
+    program = StdioServerParameters(command="git-mem", args=["mcp"], env=lab.env, cwd=repo)
+    said: list[Any] = []
+
+    async def session() -> None:
+        with open(os.devnull, "w") as quiet:
+            async with stdio_client(program, quiet) as streams, ClientSession(*streams) as client:
+                said.append(await client.initialize())
+                await ask(client)
+
+    anyio.run(session)
+    return said[0]
+
+
+async def call(client: ClientSession, tool: str, **given: Any) -> str:
+    done = await client.call_tool(tool, given)
+    assert not done.is_error, done.content
+    (part,) = done.content
+    return str(part.text)
+
+
+async def refused(client: ClientSession, tool: str, **given: Any) -> str:
+    done = await client.call_tool(tool, given)
+    assert done.is_error
+    return str(done.content[0].text)
+
+
+def test_an_agent_keeps_finds_shows_and_hides(lab: Lab, repo: pathlib.Path) -> None:
+    async def ask(client: ClientSession) -> None:
+        said = await call(client, "remember", text=TEXT, type="decision", paths=["db/"])
+        assert said.startswith("stored ") and TEXT in said
+        id = said.split()[1]
+        found = await call(client, "recall", query=QUESTION)
+        assert found.startswith("HIT: 1 of 1 memories\n" + id) and "db/" in found
+        assert TEXT in await call(client, "show", ids=[id])
+        assert json.loads(await call(client, "status"))["memories"] == 1
+        assert await call(client, "forget", ids=[id], reason="a test") == f"forgot {id}"
+        assert (await call(client, "recall", query=QUESTION)).startswith("MISS: 0 of 0")
+
+    talk(lab, repo, ask)
+    (forgotten,) = lab.json(repo, "list", "--forgotten")
+    assert forgotten["forgotten"]["reason"] == "a test"
+
+
+def test_what_others_write_meanwhile_is_found(lab: Lab, repo: pathlib.Path) -> None:
+    async def ask(client: ClientSession) -> None:
+        assert (await call(client, "recall", query=QUESTION)).startswith("MISS")
+        lab.mem(repo, "remember", TEXT)
+        assert (await call(client, "recall", query=QUESTION)).startswith("HIT")
+        lab.git(repo, "checkout", "-q", "--orphan", "elsewhere")
+        lab.git(repo, "commit", "-q", "-m", "another beginning")
+        found = await call(client, "recall", query=QUESTION)
+        assert "unmerged" in found
+
+    talk(lab, repo, ask)
+
+
+def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Path) -> None:
+    async def ask(client: ClientSession) -> None:
+        assert "secret" in await refused(client, "remember", text=f"the key is {KEY}")
+        assert KEY not in await refused(client, "remember", text=f"the key is {KEY}")
+        assert "no memory id" in await refused(client, "show", ids=["zzz"])
+        assert await refused(client, "recall", query=" ")
+        assert await refused(client, "recall", query="a", limit=1000)
+
+    talk(lab, repo, ask)
+    assert lab.json(repo, "list") == []
+
+
+def test_an_answer_is_bounded_and_quoted(lab: Lab, repo: pathlib.Path) -> None:
+    lines = "".join(
+        json.dumps({"body": f"lesson {n} \x1b[31m\u202e " + "word " * 1000}) + "\n"
+        for n in range(30)
+    )
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=lines)
+    ids = [item["id"] for item in lab.json(repo, "list")]
+
+    async def ask(client: ClientSession) -> None:
+        found = await call(client, "recall", query="which lesson about a word", limit=20)
+        assert len(found) < 16_200 and found.count("\n") <= 20
+        whole = await call(client, "show", ids=ids[:20])
+        assert len(whole) < 16_200 and "more characters" in whole
+        assert "\x1b" not in whole + found and "\u202e" not in whole + found
+
+    talk(lab, repo, ask)
+
+
+def test_what_a_client_is_told_of_the_server_is_short(lab: Lab, repo: pathlib.Path) -> None:
+    tools: list[Any] = []
+
+    async def ask(client: ClientSession) -> None:
+        tools.extend((await client.list_tools()).tools)
+        (template,) = (await client.list_resource_templates()).resource_templates
+        id = (await call(client, "remember", text=TEXT)).split()[1]
+        read = await client.read_resource(template.uri_template.replace("{id}", id))
+        assert TEXT in read.contents[0].text
+        assert {p.name for p in (await client.list_prompts()).prompts} == {"recall", "keep"}
+        asked = await client.get_prompt("recall", {"question": "which database"})
+        assert TEXT in asked.messages[0].content.text
+
+    started = talk(lab, repo, ask)
+    assert "recall" in started.instructions and len(started.instructions) < 700
+    named = {tool.name: tool for tool in tools}
+    assert set(named) == {"recall", "show", "remember", "forget", "status"}
+    assert named["recall"].annotations.read_only_hint
+    assert named["forget"].annotations.destructive_hint
+    whole = "".join(tool.model_dump_json(exclude_none=True) for tool in tools)
+    assert len(whole) < 4_500, len(whole)
+
+
+def test_without_a_repository_it_says_so(lab: Lab) -> None:
+    done = lab.run(lab.root, "git-mem", "mcp")
+    assert done.returncode == 128 and "not a git repository" in done.stderr
+
+
+@pytest.mark.process
+def test_without_the_package_it_says_what_to_install(lab: Lab, repo: pathlib.Path) -> None:
+    program = "import sys; sys.modules['mcp'] = None; from gitmem.__main__ import main; sys.argv = ['git-mem', 'mcp']; sys.exit(main())"  # noqa: E501
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=repo, env=lab.env, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "pip install 'git-mem[mcp]'" in done.stderr
