@@ -75,7 +75,8 @@ def test_the_manifest_goes_with_the_package() -> None:
         "MIT",
     )
     assert [(p["name"], p["source"]) for p in market["plugins"]] == [(plugin["name"], "./")]
-    assert read(".mcp.json") == {"mcpServers": {}}  # until there is a server
+    server = read(".mcp.json")["mcpServers"]["git-mem"]
+    assert (server["command"], server["args"]) == ("git-mem", ["mcp"])
 
 
 def test_the_hooks_of_the_plugin_are_those_of_an_installation() -> None:
@@ -197,7 +198,7 @@ def called(lab: Lab) -> list[str]:
     path = lab.root / "called"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
-    return sorted(lines)
+    return sorted(line for line in lines if line != "mcp")  # the plugin's server
 
 
 A_SESSION = sorted(

@@ -12,6 +12,6 @@ from .terminal import is_terminal, keys, pairs, safe, use_colours
 
 __all__ = [
     "commit", "hit", "hits", "is_terminal", "keys", "left_out", "line", "listing", "memory",
-    "pairs", "progress", "proposal", "proposals", "safe", "suggestion", "suggestions", "use_colours",
-    "whole_commit",
+    "pairs", "progress", "proposal", "proposals", "safe", "suggestion", "suggestions",
+    "use_colours", "whole_commit",
 ]  # fmt: skip

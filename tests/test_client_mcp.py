@@ -1,0 +1,33 @@
+"""The MCP server under the real Claude Code client: its model sees the tools, and what they say."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+from client.harness import Client
+from conftest import Lab
+
+TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def test_the_model_recalls_and_remembers_by_tools(client: Client, lab: Lab) -> None:
+    repo = lab.repo()
+    shutil.copy(ROOT / ".mcp.json", repo)
+    lab.mem(repo, "remember", TEXT, "--type", "decision")
+    question = "which database do orders and invoices use"
+    client.prompt(
+        repo,
+        "hello",
+        "--allowedTools",
+        "mcp__git-mem",
+        replies=[
+            {"tool": "mcp__git-mem__recall", "input": {"query": question}},
+            {"tool": "mcp__git-mem__remember", "input": {"text": "The test runner needs a tty"}},
+            {"text": "done"},
+        ],
+    )
+    assert "mcp__git-mem__recall" in str(client.model.requests[0]["tools"])  # `alwaysLoad`
+    assert "HIT: 1 of 1 memories" in client.seen() and TEXT in client.seen()
+    assert "The test runner needs a tty" in [m["title"] for m in lab.json(repo, "list")]
