@@ -11,10 +11,10 @@ files would come over the network.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 
+from ..git import commit_reader
 from ..git.gitcmd import NO_FETCH, feed
 from ..git.repository import Repo
 
@@ -70,15 +70,6 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     return found, places[rows[-1][1]] + 1 if rows else 0
 
 
-def ends(repo: Repo) -> set[str]:
-    """The commits at which the history of a shallow clone ends."""
-    try:
-        with open(os.path.join(repo.common_dir, "shallow"), encoding="ascii") as f:
-            return set(f.read().split())
-    except FileNotFoundError:
-        return set()
-
-
 def main_lines(repo: Repo) -> list[str]:
     """The branches that others start from and are merged into. All that exist: a branch begun on
     a `main` that is not pushed yet left that, not the remote's.
@@ -106,7 +97,7 @@ def of_commit(repo: Repo, commit: str) -> dict[str, str]:
     out: dict[str, str] = {}
     if repo.git.promised:
         return out
-    cut = ends(repo)
+    cut = commit_reader.ends(repo.git)
     # Where history ends a commit seems to add every file.
     if own := patch_id(repo, commit) if commit not in cut else "":
         out["patch"] = own

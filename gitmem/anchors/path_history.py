@@ -16,8 +16,9 @@ from ..core import record
 from ..engine import anchor_state_store
 from ..engine.cache import Cache
 from ..engine.memory_rows import bare
+from ..git import commit_reader
 from ..git.repository import Repo
-from . import anchor_state, patch_id, path_removals, path_state
+from . import anchor_state, path_removals, path_state
 
 PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
 _HOPS = 32  # names in a row that are looked for
@@ -68,7 +69,7 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         found.whole &= whole
     elif found.kind == "tree":
         _of_directory(repo, cache, revision, found, end)
-    ends = patch_id.ends(repo)
+    ends = commit_reader.ends(repo.git)
     if found.kind and ends:
         oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
         found.whole &= not any(repo.git.entries([(commit, oldest) for commit in sorted(ends)]))

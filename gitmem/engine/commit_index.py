@@ -54,7 +54,7 @@ def update(
     At most about `most` commits, or until the monotonic time `until`; less where another process
     writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
     """
-    from ..git import commit_facts  # a prompt that asks for commits does not load it
+    from ..git import commit_facts, commit_reader  # a prompt that asks for commits loads neither
 
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
@@ -78,8 +78,9 @@ def update(
                 gone = []
                 cache.set_meta("tips", " ".join(stamp) if whole else "")
                 cache.set_meta("of", str(of))
+                cache.set_meta("ends", " ".join(commit_reader.ends(git)))
                 if whole:
-                    unmerged = _listed(git, tips, [head], limit) if head else []
+                    unmerged = listed(git, tips, [head], limit) if head else []
                     cache.set_meta("unmerged", " ".join(unmerged))
             done += len(part)
             advance(len(part))
@@ -115,20 +116,22 @@ def _changes(
     """
     if former:
         try:
-            new = _listed(git, tips, former, limit)
-            gone = _listed(git, former, tips, limit)
+            new = listed(git, tips, former, limit)
+            gone = listed(git, former, tips, limit)
             return new, gone, int(cache.meta("of", "0")) + len(new) - len(gone)
         except GitFailed:
             pass  # a former tip was removed by `git gc`
-    new = _listed(git, tips, [], limit)
+    new = listed(git, tips, [], limit)
     known = {id for (id,) in cache.db.execute("SELECT id FROM memory")}
+    again = known.intersection(cache.meta("ends").split())  # whose files were not known
     of = len(new)
     if of == limit:
         of = int(_rev_list(git, "--count", tips, [])[0])
-    return [id for id in new if id not in known], sorted(known.difference(new)), of
+    gone = sorted(known.difference(new) | again)
+    return [id for id in new if id not in known - again], gone, of
 
 
-def _listed(git: Git, tips: list[str], without: list[str], limit: int) -> list[str]:
+def listed(git: Git, tips: list[str], without: list[str], limit: int) -> list[str]:
     """The newest commits that `tips` reach and `without` do not."""
     return _rev_list(git, f"--max-count={limit}", tips, without) if tips else []
 
@@ -174,9 +177,11 @@ def _take_out(changes: Update, ids: list[str]) -> None:
         changes.take_out(set(ids), numbers)
 
 
-def states(cache: Cache) -> States:
-    """Where commits stand, for `Search`: reachable from HEAD, or unmerged."""
-    unmerged = frozenset(cache.meta("unmerged").split())
+def states(cache: Cache, at: str = "") -> States:
+    """Where commits stand, for `Search`: reachable from HEAD, or unmerged. As of a revision `at`
+    only those that it reaches take part.
+    """
+    unmerged = frozenset(() if at else cache.meta("unmerged").split())
     return lambda ids: {
         id: AnchorState(UNMERGED if id in unmerged else REACHABLE, id) for id in ids
     }

@@ -33,7 +33,8 @@ def read(
     """The newest `most` commits of these revisions that are not in the history of `known`, oldest
     first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision.
 
-    Without the paths where a partial clone would fetch directories for them.
+    Without the paths where a partial clone would fetch directories for them, and of a commit at
+    which a shallow clone ends: git would name the whole tree.
     """
     # A message may hold any byte but NUL, so what parts commits is nothing it can foresee.
     mark = os.urandom(8).hex()
@@ -50,13 +51,13 @@ def read(
             raise
         raw = git.run(*words, *which, env=NO_FETCH)
     parts = raw.decode("utf-8", "replace").split(mark)
-    found = []
+    found, cut = [], ends(git)
     for about, files in zip(parts[1::2], parts[2::2], strict=False):
         facts = about.split("\0")
         if len(facts) == 4:
             id, at, author, message = facts
             paths = [name.strip("\n") for name in files.split("\0")]
-            paths = [path for path in paths if path]
+            paths = [path for path in paths if path and id not in cut]
             found.append(Commit(id, _time(at), author, message, paths))
     return found[::-1]
 
@@ -65,3 +66,12 @@ def _time(text: str) -> str:
     with suppress(Refused):
         return record.timestamp(text)
     return ""
+
+
+def ends(git: Git) -> set[str]:
+    """The commits at which the history of a shallow clone ends."""
+    try:
+        with open(os.path.join(git.common_dir, "shallow"), encoding="ascii") as f:
+            return set(f.read().split())
+    except FileNotFoundError:
+        return set()

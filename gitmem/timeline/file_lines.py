@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from ..anchors import anchor_state, patch_id, path_history
+from ..anchors import anchor_state, path_history
 from ..core import lineanchor
 from ..core.errors import GitFailed, MemError, UsageError
-from ..git import worktree_file
+from ..git import commit_reader, worktree_file
 from ..git.gitcmd import NO_FETCH
 from ..memory import misnamed
 from ..store import Store
@@ -117,7 +117,7 @@ def blamed(
     if not whole and repo.git.promised:
         raise Withheld(name)
     lines = _blame(store, name, asked, head if content is None else "")
-    ends = patch_id.ends(repo)
+    ends = commit_reader.ends(repo.git)
     for line in lines:
         line.older = line.commit in ends
     return lines
