@@ -6,44 +6,19 @@ import json
 import os
 import pathlib
 import sqlite3
-from typing import Any
 
 import pytest
 from conftest import Lab
+from history_world import BODY, QUESTION, SUBJECT, commit, found, made
 
 from gitmem.core import commit_message
 from gitmem.git import commit_reader
 from gitmem.store import open_store
 
-BODY = "Else a replica that slept resurrects deleted rows after the epoch has ended."
-SUBJECT = "Compaction keeps the tombstones of the last epoch"
-QUESTION = "why do we keep tombstones in the compaction of an epoch"
-
 
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
-    lab.env["GIT_MEM_HISTORY"] = "recall"
-    repo = lab.repo("repo", 2)
-    commit(lab, repo, f"{SUBJECT}\n\n{BODY}\n\nSigned-off-by: Ada <a@example.org>", "db/compact.py")
-    commit(
-        lab, repo, "Uploads are retried five times\n\nThe proxy drops one in a hundred.", "up.py"
-    )
-    return repo
-
-
-def commit(lab: Lab, repo: pathlib.Path, message: str, *files: str) -> str:
-    for name in files:
-        (repo / name).parent.mkdir(exist_ok=True)
-        with open(repo / name, "a") as f:
-            f.write(f"{message}\n")
-    lab.git(repo, "add", "-A")
-    lab.git(repo, "commit", "-q", "--allow-empty", "-m", message)
-    return lab.git(repo, "rev-parse", "HEAD").strip()
-
-
-def found(lab: Lab, repo: pathlib.Path, question: str, *options: str) -> list[dict[str, Any]]:
-    hits: list[dict[str, Any]] = lab.json(repo, "recall", question, *options, rc=(0, 1))["hits"]
-    return hits
+    return made(lab)
 
 
 def titles(lab: Lab, repo: pathlib.Path) -> set[str]:
@@ -117,7 +92,7 @@ def test_only_one_kind_where_that_is_wanted(lab: Lab, repo: pathlib.Path) -> Non
 
 
 def test_a_filter_that_only_memories_meet_leaves_commits_out(lab: Lab, repo: pathlib.Path) -> None:
-    for option in (("--type", "gotcha"), ("--tag", "x"), ("--scope", "team"), ("--at", "HEAD")):
+    for option in (("--type", "gotcha"), ("--tag", "x"), ("--scope", "team")):
         assert found(lab, repo, QUESTION, *option) == []
 
 
@@ -177,12 +152,6 @@ def test_show_knows_a_commit(lab: Lab, repo: pathlib.Path) -> None:
     assert SUBJECT in said and BODY in said and f"git mem promote {id[:8]}" in said
     assert lab.json(repo, "show", id)["kind"] == "commit"
     assert lab.run(repo, "git-mem", "show", "abcdef123").returncode == 1
-
-
-def test_why_names_commits_that_say_why_a_file_changed(lab: Lab, repo: pathlib.Path) -> None:
-    said = lab.mem(repo, "why", "db/compact.py", rc=(1,))
-    assert SUBJECT in said and "Uploads" not in said
-    assert lab.json(repo, "why", "db/compact.py", rc=(1,)) == []
 
 
 def test_promote_makes_a_commit_a_memory(lab: Lab, repo: pathlib.Path) -> None:

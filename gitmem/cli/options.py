@@ -139,6 +139,20 @@ def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any
     )
 
 
+def only(help: str) -> Any:
+    """Of the two kinds of hits one, "" where it is not given."""
+    return _option("--only KIND", help, str, callback=_kind)
+
+
+def _kind(value: str) -> str:
+    if value:
+        from ..memory import recall
+
+        if value not in recall.ONLY:
+            raise UsageError(f"--only is '{value}', not memories or history")
+    return value
+
+
 PATH = "--path --paths"
 _Json = Annotated[bool, flag("--json", "Print JSON.")]
 _AT = (

@@ -9,7 +9,7 @@ from ..memory import commit_hits, listing, recall
 from ..store import Store
 from . import app
 from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_json
-from .options import Filters, argument, command, flag, number, text
+from .options import Filters, argument, command, flag, number, only, text
 
 
 @command("recall", pager=True)
@@ -23,14 +23,12 @@ def recall_command(
     hot: bool = flag("--hot", "Take in at most 200 new memories now, others in the background."),
     explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
-    only: str = text("--only KIND", "Only `memories`, or only `history`: commits."),
+    only: str = only("Only `memories`, or only `history`: commits."),
     batch: str = text("--batch FILE", 'Many: one {"_id","text"} object a line (`-`: stdin).'),
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
-    if only not in recall.ONLY:
-        raise UsageError(f"--only is '{only}', not memories or history")
     how |= {"all_branches": all, "hot": hot, "only": only}
     if batch:
         questions = _questions(batch)

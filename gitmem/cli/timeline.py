@@ -16,10 +16,9 @@ from ..memory import commit_hits, listing
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from .common import refused
-from .options import PATH, Answer, At, Id, argument, command, flag, number, text, texts
+from .options import PATH, Answer, At, Id, argument, command, flag, number, only, text, texts
 
 _SHOWN = 20  # memories on a terminal
-_COMMITS = 3  # newest ones that `why` names
 _Item = dict[str, Any]
 _Text = Iterator[str | list[_Item]]
 
@@ -40,11 +39,16 @@ def log_command(
     revisions: list[str] = argument("[RANGE]...", "As for `git log`; paths after `--`.", None),
     path: list[str] = texts(PATH, "Only about this path, also by other names; may be repeated."),
     limit: int = number("-n --limit", "How many at most."),
+    only: str = only("The `memories` (default), or the `history`: searchable commits."),
 ) -> Answer:
-    """List memories in the order of the commits they are about."""
+    """List memories in the order of the commits they are about, or these commits."""
     paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
+    about = " about this path" if path else ""
+    if only == "history":
+        commits = listing.log_commits(store, revisions or [], limit, paths)
+        return Answer(commits, [commits or "no searchable commits in this range" + about])
     items = listing.log(store, revisions or [], limit, paths)
-    nothing = "no memories in this range" + (" about this path" if path else "")
+    nothing = "no memories in this range" + about
     return Answer(items, _by_commit(store, items) if items else [nothing])
 
 
@@ -70,21 +74,23 @@ def why_command(
     ),
 ) -> Answer:
     """Show what is known about a path or its lines: by name (also former ones), by line; of lines
-    also by the commits that wrote them. Exit code 1: nothing.
+    also by the commits that wrote them. Below it, commits that say why. Exit code 1: no memory.
     """
     most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
     found = why.why(store, path, at=at, limit=most, all_hits=all_hits)
-    text = _explained(found, path, at)
-    if found.path and not at and not as_json:
-        text = chain(text, _reasons(commit_hits.about(store, found.path, _COMMITS)))
-    return Answer(found.items, text, 0 if found.items else 1)
+    commits = commit_hits.explaining(store, found.history, at, found.items)
+    for item in commits:
+        item["why"] = [{"by": path_memories.COMMIT, "commit": item["id"]}]
+    text = chain(_explained(found, path, at, commits), _reasons(commits))
+    return Answer([*found.items, *commits], text, 0 if found.items else 1)
 
 
-def _explained(found: why.Why, path: str, at: str) -> _Text:
+def _explained(found: why.Why, path: str, at: str, commits: list[_Item]) -> _Text:
     for item in found.items:
         render.hit(item, _because(item["why"]))
     if not found.items:
-        yield f"nothing is known about '{path}'" + (f" at {at}" if at else "")
+        nothing = "no memory is" if commits else "nothing is known"
+        yield f"{nothing} about '{path}'" + (f" at {at}" if at else "")
     if found.more:
         yield f"… {found.more} more; -n raises the limit, --json prints all"
     if found.folded:
@@ -95,8 +101,9 @@ def _explained(found: why.Why, path: str, at: str) -> _Text:
 
 def _reasons(found: list[_Item]) -> _Text:
     if found:
-        yield "commits that say why they changed it:"
-        yield found
+        yield "commits that say why:"
+    for item in found:
+        render.hit(item)
 
 
 def _listed(item: _Item) -> _Text:
@@ -146,21 +153,24 @@ def blame_command(
     path: str = argument("PATH", "A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
 ) -> Answer:
     """Show the lines of a file with the memories about them beside: by line, and by the commit that
-    `git blame` names. Exit code 1: no memory.
+    `git blame` names. Below them, commits that wrote lines and say why. Exit code 1: no memory.
     """
-    lines, items, name = why.blame(store, path, at=at)
-    facts = {"path": name, "lines": [_row(line) for line in lines], "memories": items}
-    return Answer(facts, _blamed(lines, items), 0 if items else 1)
+    lines, found, name = why.blame(store, path, at=at)
+    commits = commit_hits.explaining(store, found.history, at, found.items)
+    facts = {"path": name, "lines": [_row(line) for line in lines], "memories": found.items}
+    text = chain(_blamed(lines, found.items, commits), _reasons(commits))
+    return Answer({**facts, "commits": commits}, text, 0 if found.items else 1)
 
 
-def _blamed(lines: list[file_lines.Line], items: list[_Item]) -> _Text:
+def _blamed(lines: list[file_lines.Line], items: list[_Item], commits: list[_Item]) -> _Text:
     width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
     digits = len(str(lines[-1].number)) if lines else 1
     for line in lines:
         wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
         left = f"{_ids(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}"
         yield f"{left}  {line.text}".rstrip()
-    yield "" if items else "nothing is known about these lines"
+    nothing = "no memory is" if commits else "nothing is known"
+    yield "" if items else f"{nothing} about these lines"
     for item in items:
         yield from _listed(item)
 

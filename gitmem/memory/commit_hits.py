@@ -8,11 +8,13 @@ of the memories stands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ..anchors import snapshot_view
 from ..core import commit_message, record, text
 from ..core.errors import GitFailed, MemError, UsageError
+from ..core.plural import many
 from ..engine import cache as cache_file
 from ..engine import commit_index, error_kinds, memory_rows
 from ..engine.cache import Cache
@@ -28,6 +30,7 @@ T = TypeVar("T")
 AT_ONCE = 2_000  # new commits that a question takes in before it is answered
 SECONDS = 2.0  # ... or what it finds in that time; the worker takes in the rest
 SAME = 0.8  # share of the terms of the shorter text from which two texts say the same
+FEW = 3  # commits that explain a path or lines: they stand below memories
 ABOUT = 10  # files of a commit from which on a memory made of it names none
 _ROUNDS = 20  # times that commits are waited for that another process takes in
 _FEWEST = 4  # terms below which a text says too little to be compared
@@ -44,17 +47,30 @@ class Answer(NamedTuple):
 NOTHING = Answer([], "MISS", 0.0)
 
 
-def searchable(store: Store, wanted: Filter, only: str = "", at: str = "") -> bool:
+def searchable(store: Store, wanted: Filter, only: str = "") -> bool:
     """Whether commits are to be searched here, and can meet these conditions. Raises UsageError
     where they can not and nothing else is wanted.
     """
     on = store.settings["history"] != "false"
-    of_memories = (wanted.types, wanted.tags, wanted.phase, wanted.scope, wanted.superseded, at)
+    of_memories = (wanted.types, wanted.tags, wanted.phase, wanted.scope, wanted.superseded)
     if only == "history" and not on:
         raise UsageError("mem.history is false, so commits are not searchable here")
     if only == "history" and any(of_memories):
-        raise UsageError("commits have no type, tag, phase or scope, and no --at")
+        raise UsageError("commits have no type, tag, phase or scope")
     return on and only != "memories" and not any(of_memories)
+
+
+def as_of(store: Store, wanted: Filter, at: str) -> Filter:
+    """The same conditions, on the commits that the revision `at` reaches; "": on all. Those that
+    name their commits are left as they are. Raises MemError where there is no such revision.
+    """
+    if not at or wanted.anchors is not None:
+        return wanted
+    limit = store.settings.number("historyLimit")
+    reached = wanted.copy()
+    tip = snapshot_view.commit_of(store, at)
+    reached.anchors = commit_index.listed(store.repo.git, [tip], [], limit)
+    return reached
 
 
 def with_history(
@@ -135,15 +151,18 @@ def counts(store: Store) -> dict[str, int]:
 
 
 class Commits:
-    """The cache of commits, for one question or many."""
+    """The commits that meet some conditions as of a revision, for one question or many."""
 
-    def __init__(self, store: Store, cache: Cache, all_branches: bool = False) -> None:
+    def __init__(
+        self, store: Store, cache: Cache, wanted: Filter, at: str = "", all_branches: bool = False
+    ) -> None:
         self.cache = cache
-        self._states = commit_index.states(cache)
+        self.wanted = as_of(store, wanted, at)
+        self._states = commit_index.states(cache, at)
         self._search = Search(cache, store.table, None if all_branches else self._states)
 
-    def ask(self, query: str, wanted: Filter, limit: int) -> Answer:
-        hits, said, sure = self._search.ask(query, wanted, limit)
+    def ask(self, query: str, limit: int) -> Answer:
+        hits, said, sure = self._search.ask(query, self.wanted, limit)
         rows = [hit.row for hit in hits]
         found = []
         for hit, item in zip(hits, public(self.cache, rows, self._states), strict=True):
@@ -155,37 +174,76 @@ class Commits:
 
 
 def find(store: Store, prefix: str) -> dict[str, Any] | None:
-    """The searchable commit whose id begins with `prefix`, None where there is none or several."""
+    """The searchable commit whose id begins with `prefix`, None where there is none or several.
+    Raises MemError for a commit that is not searchable.
+    """
     prefix = prefix.lower()
-    if store.settings["history"] == "false" or not memories.is_prefix(prefix):
+    if not memories.is_prefix(prefix):
         return None
+    on = store.settings["history"] != "false"
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         sql = "SELECT row FROM memory WHERE id >= ? AND id < ? LIMIT 2"
         rows = [row for (row,) in cache.db.execute(sql, (prefix, prefix + "g"))]
         return public(cache, rows, commit_index.states(cache)) if len(rows) == 1 else []
 
-    return next(iter(with_history(store, read)[0] or []), None)
+    found = next(iter(_read(store, read) if on else []), None)
+    if not found and store.repo.commit(prefix):
+        why = "" if on else ", since mem.history is false"
+        raise MemError(f"'{prefix}' is a commit that is not searchable{why}", "`git show` shows it")
+    return found
 
 
-def about(store: Store, path: str, most: int) -> list[dict[str, Any]]:
-    """The newest searchable commits with a body that changed a file, or one below a directory."""
+def explaining(
+    store: Store, wanted: Filter, at: str = "", beside: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """The newest commits that meet these conditions and have a body, at most FEW; without those
+    that the memories `beside` were made of.
+    """
     if store.settings["history"] == "false":
         return []
-    where, args = Filter(paths=[path.rstrip("/")]).sql()
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        sql = f"SELECT row FROM memory WHERE row IN ({where}) ORDER BY at DESC, id"
-        found = []
-        for (row,) in cache.db.execute(f"{sql} LIMIT ?", (*args, 10 * most)).fetchall():
-            found += [
-                one for one in public(cache, [row], commit_index.states(cache)) if one["body"]
-            ]
-            if len(found) == most:
-                break
-        return found
+        sql, args = as_of(store, wanted, at).sql()
+        newest = f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id LIMIT ?"
+        rows = [row for (row,) in cache.db.execute(newest, (*args, 10 * FEW))]
+        found = public(cache, rows, commit_index.states(cache, at))
+        return [item for item in _others(found, beside) if item["body"]][:FEW]
 
-    return with_history(store, read)[0] or []
+    return _read(store, read)
+
+
+def among(
+    store: Store, commits: list[str], paths: Sequence[str] = (), most: int | None = None
+) -> list[dict[str, Any]]:
+    """The searchable ones of these commits, in their order; `paths`: that changed one of them.
+    Raises UsageError where commits are not searchable.
+    """
+    wanted = Filter(anchors=commits, paths=paths)
+    searchable(store, wanted, "history")
+    order = {commit: n for n, commit in enumerate(commits)}
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        sql, args = wanted.sql()
+        rows = cache.db.execute(f"SELECT id, row FROM memory WHERE row IN ({sql})", args).fetchall()
+        rows.sort(key=lambda found: order[found[0]])
+        return public(cache, [row for _, row in rows[:most]], commit_index.states(cache))
+
+    return _read(store, read)
+
+
+def _read(store: Store, action: Callable[[Cache], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    found, waiting = with_history(store, action)
+    if found is None or waiting:
+        store.warn(f"warning: {unsearched(waiting)}")
+    return found or []
+
+
+def unsearched(waiting: int) -> str:
+    """Why an answer lacks commits."""
+    if waiting:
+        return f"{many(waiting, 'commit')} not indexed yet"
+    return "the commits cannot be searched"
 
 
 def draft(store: Store, revision: str) -> dict[str, Any]:
@@ -231,15 +289,15 @@ def public(cache: Cache, rows: list[int], states: commit_index.States) -> list[d
 
 def merged(own: Answer, commits: Answer, limit: int) -> Answer:
     """Both, best first: each score counts as far as its answer is sure. A memory takes the place of
-    a commit that says the same, and stands before it. Where memories answer, commits that do not
-    are left out.
+    a commit that says the same, and stands before it, or for it if it was made of it.
+    Where memories answer, commits that do not are left out.
     """
     if commits.verdict == "MISS" != own.verdict:
         return own
     weights = [item["score"] * own.sure for item in own.hits]
     said = [_terms(item) for item in own.hits] if commits.hits else []
     behind = []
-    for item in commits.hits:
+    for item in _others(commits.hits, own.hits):
         weight, words = item["score"] * commits.sure, _terms(item)
         for n, others in enumerate(said):
             if same(words, others):
@@ -250,6 +308,21 @@ def merged(own: Answer, commits: Answer, limit: int) -> Answer:
     order = ("MISS", "WEAK", "HIT")
     best = max(own.verdict, commits.verdict, key=order.index)
     return Answer([item for _, item in both[:limit]], best, max(own.sure, commits.sure))
+
+
+def _others(
+    commits: list[dict[str, Any]], beside: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The commits for which none of these memories stands: made of it (`draft`, `import git-log`),
+    with what it says.
+    """
+    made = {item["source"]: _terms(item) for item in beside if item["source"]}
+
+    def stands(item: dict[str, Any]) -> bool:
+        words, said = _terms(item), made.get(f"commit:{item['id']}")
+        return said is not None and len(words & said) >= SAME * len(words)
+
+    return [item for item in commits if not stands(item)]
 
 
 def _terms(item: dict[str, Any]) -> set[str]:

@@ -19,7 +19,7 @@ from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter, newest_first
 from ..store import Store
-from . import memories, view
+from . import commit_hits, memories, view
 
 _PART = 1_000  # memories read at a time
 
@@ -187,32 +187,15 @@ def log(
     """Memories in the order of the commits they are about, newest commit first; `revisions` as for
     `git log`. `paths`: only about these, under whatever name.
     """
-    for name in revisions:
-        if name.startswith("-"):
-            raise MemError(f"'{name}' is no revision")
     head = store.repo.head()
-    walk = []
-    try:
-        if head or revisions:
-            walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split()
-    except GitFailed as e:
-        raise MemError(
-            f"no such revision or range: '{' '.join(revisions)}'",
-            hint=records_at.hint(store.repo) or "write it as for `git log`",
-        ) from e
-    order = {commit: i for i, commit in enumerate(walk)}
+    order = {commit: i for i, commit in enumerate(_walk(store, revisions))}
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         anchors = anchor_state.of_memories(cache)
         elsewhere = anchors - order.keys()  # some may have been squashed into this range
         stands = anchor_state.states(store.repo, cache, elsewhere, head) if elsewhere else {}
         stood = anchor_state.places(cache, anchors)
-        names = [
-            name
-            for path in paths
-            if path != "."
-            for name in path_history.at(store.repo, cache, head, path).labels
-        ]
+        names = _names(store, cache, paths)
         sql, args = view.at_head(store, cache, Filter(paths=names)).sql()
         latest = filters.latest(cache)
         placed: list[tuple[int, str, int]] = []
@@ -228,6 +211,38 @@ def log(
         return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
+
+
+def log_commits(
+    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The searchable commits of a range in the order of `git log`, else as `log`."""
+    walk = _walk(store, revisions)
+    names = store.with_cache(lambda cache: _names(store, cache, paths))[0] if paths else []
+    return commit_hits.among(store, walk, names, limit)
+
+
+def _names(store: Store, cache: Cache, paths: Sequence[str]) -> list[str]:
+    """All names that these paths have had."""
+    head, named = store.repo.head(), [path for path in paths if path != "."]
+    found = [path_history.at(store.repo, cache, head, path) for path in named]
+    return [name for names in found for name in names.labels]
+
+
+def _walk(store: Store, revisions: list[str]) -> list[str]:
+    """The commits of a range, as `git log` orders them. Raises MemError for none."""
+    for name in revisions:
+        if name.startswith("-"):
+            raise MemError(f"'{name}' is no revision")
+    try:
+        if not revisions and not store.repo.head():
+            return []
+        return store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split()
+    except GitFailed as e:
+        raise MemError(
+            f"no such revision or range: '{' '.join(revisions)}'",
+            hint=records_at.hint(store.repo) or "write it as for `git log`",
+        ) from e
 
 
 def counts(store: Store, cache: Cache) -> dict[str, Any]:

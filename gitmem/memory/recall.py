@@ -13,7 +13,6 @@ from typing import Any
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..core import record
-from ..core.plural import many
 from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -129,13 +128,13 @@ def recall(
 ) -> dict[str, Any]:
     """The answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
-    `only`: "memories" or "history"; commits are no part of a `hot` answer, nor of one as of a
-    revision. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new records (with more,
-    the answer is degraded) and leaves out what `mem.trust` does not let be injected. `vectors`: the
-    model that the user chose, which ranks then.
+    `only`: "memories" or "history"; commits are no part of a `hot` answer, and as of a revision
+    only those that it reaches. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new
+    records (with more, the answer is degraded) and leaves out what `mem.trust` does not let be
+    injected. `vectors`: the model that the user chose, which ranks then.
     """
 
-    beside = not hot and commit_hits.searchable(store, wanted, only, at)
+    beside = not hot and commit_hits.searchable(store, wanted, only)
 
     def read(cache: Cache) -> dict[str, Any]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
@@ -151,7 +150,7 @@ def recall(
     if hot and answer["degraded"]:
         spool.ask(store.repo.common_dir)
     if beside:
-        _add_commits(store, answer, wanted, limit, all_branches)
+        _add_commits(store, answer, wanted, limit, at, all_branches)
     return answer
 
 
@@ -167,13 +166,13 @@ _EMPTY = {
 
 
 def _add_commits(
-    store: Store, answer: dict[str, Any], wanted: Filter, limit: int, all_branches: bool
+    store: Store, answer: dict[str, Any], wanted: Filter, limit: int, at: str, all_branches: bool
 ) -> None:
     """Puts what the history answers into an answer of `recall`."""
 
     def read(cache: Cache) -> tuple[commit_hits.Answer, int]:
-        found = commit_hits.Commits(store, cache, all_branches).ask(answer["query"], wanted, limit)
-        return found, wanted.count(cache)
+        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
+        return commits.ask(answer["query"], limit), commits.wanted.count(cache)
 
     found, waiting = commit_hits.with_history(store, read)
     history, searched = found or (commit_hits.NOTHING, 0)
@@ -183,13 +182,7 @@ def _add_commits(
     answer["history"] = {"searched": searched, "waiting": waiting}
     if (found is None or waiting) and not answer["degraded"]:
         answer["degraded"] = True
-        answer["degraded_reason"] = _unsearched(waiting)
-
-
-def _unsearched(waiting: int) -> str:
-    if waiting:
-        return f"{many(waiting, 'commit')} not indexed yet"
-    return "the commits cannot be searched"
+        answer["degraded_reason"] = commit_hits.unsearched(waiting)
 
 
 def _answer(
@@ -241,7 +234,7 @@ def batch(
     """[(query id, [{"id", "kind", "source", "score", "retrieval"}])], by the same search as
     `recall`.
     """
-    beside = not hot and commit_hits.searchable(store, wanted, only, at)
+    beside = not hot and commit_hits.searchable(store, wanted, only)
 
     def read(cache: Cache) -> list[commit_hits.Answer]:
         with view.seen(store, cache, wanted, at) as (seen, chosen):
@@ -266,14 +259,14 @@ def batch(
         return out
 
     def read_commits(cache: Cache) -> list[commit_hits.Answer]:
-        searcher = commit_hits.Commits(store, cache, all_branches)
-        return [searcher.ask(query, wanted, limit) for _, query in queries]
+        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
+        return [commits.ask(query, limit) for _, query in queries]
 
     nothing = [commit_hits.NOTHING] * len(queries)
     memories = nothing if only == "history" else store.with_cache(read)[0]
     history, waiting = commit_hits.with_history(store, read_commits) if beside else (nothing, 0)
     if history is None or waiting:
-        store.warn(f"warning: {_unsearched(waiting)}")
+        store.warn(f"warning: {commit_hits.unsearched(waiting)}")
     answers = [
         commit_hits.merged(*pair, limit).hits
         for pair in zip(memories, history or nothing, strict=True)

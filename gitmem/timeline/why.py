@@ -37,7 +37,7 @@ class Why(NamedTuple):
     items: Items
     more: int  # beyond the limit
     folded: int  # only about commits that wrote lines of the file
-    path: str = ""  # what was asked about, where it is no line
+    history: Filter  # which commits may say more: that changed the path, or wrote the lines
 
 
 def why(
@@ -46,13 +46,12 @@ def why(
     """What is known about PATH or FILE:LINES; `all_hits`: nothing is folded."""
     asked = target(store, text, at)
     fold = not asked.first and not all_hits
-    found = _ask(store, asked, at, limit, strict=bool(asked.first), fold=fold)[0]
-    return found if asked.first else found._replace(path=asked.path)
+    return _ask(store, asked, at, limit, strict=bool(asked.first), fold=fold)[0]
 
 
-def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, str]:
-    """(the lines with the ids of memories about them, those memories as `why` gives them, the name
-    of the file). Raises MemError where there is no such file.
+def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Why, str]:
+    """(the lines with the ids of memories about them, what `why` says of them, the name of the
+    file). Raises MemError where there is no such file.
     """
     found, lines, name = _ask(store, target(store, text, at), at, None, strict=True, needed=True)
     items = found.items
@@ -61,7 +60,7 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], Items, 
             for line in lines[max(0, first - lines[0].number) : last - lines[0].number + 1]:
                 if item["id"] not in line.ids:
                     line.ids.append(item["id"])
-    return lines, items, name
+    return lines, found, name
 
 
 def _ask(
@@ -105,7 +104,10 @@ def _ask(
                 past.tell(items)
             else:
                 anchor_state_update.update_later(store, cache, stands)
-            return Why(items, more, folded), lines, names.now or asked.path
+            history = Filter(paths=names.labels)
+            if asked.first or needed:
+                history = Filter(anchors=[line.commit for line in lines if not line.older])
+            return Why(items, more, folded, history), lines, names.now or asked.path
 
     return store.with_cache(read)[0]
 
