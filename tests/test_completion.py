@@ -112,6 +112,15 @@ def test_ids_come_with_titles_the_newest_first(
     )
 
 
+@pytest.mark.quick
+def test_ids_that_begin_alike_are_offered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = ["abcdef12" + digit * 24 for digit in "12"]
+    lines = [f'{{"v":1,"op":"create","id":"{id}","title":"$(x)","body":"b"}}' for id in ids]
+    rows = [(id, line.encode()) for id, line in zip(ids, lines, strict=True)]
+    monkeypatch.setattr(complete, "_rows", lambda sql, *values: rows)
+    assert words("show", "abc") == ids
+
+
 def test_types_tags_branches_and_remotes_of_the_repository_are_offered(
     lab: Lab, world: tuple[pathlib.Path, str, str]
 ) -> None:

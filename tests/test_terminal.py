@@ -117,6 +117,8 @@ def test_the_pager_of_the_configuration_is_used_and_gets_gits_options(
     assert shown.startswith("LESS=FRX\n") and "clock" in shown
     missing = seen(lab, repo, "list", env={"GIT_PAGER": "no-such-pager"})
     assert "clock" in missing, "without the program there is no pager"
+    (repo / "no-program").write_text("")
+    assert "clock" in seen(lab, repo, "list", env={"GIT_PAGER": "./no-program"})
 
 
 def test_a_pager_that_is_left_early_ends_the_command_quietly(lab: Lab, repo: pathlib.Path) -> None:

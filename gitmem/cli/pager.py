@@ -65,4 +65,4 @@ def _through(pager: str, text: str) -> bool:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key of the pager's
     process.communicate(text.encode(sys.stdout.encoding, "backslashreplace"))
     signal.signal(signal.SIGINT, before)
-    return process.returncode != 127  # the shell has not found it
+    return process.returncode not in (126, 127)  # the shell could not run it, has not found it

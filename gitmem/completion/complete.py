@@ -160,10 +160,14 @@ def _ids(condition: str) -> Callable[[str], Iterator[Word]]:
             f" LEFT JOIN united u ON u.row = m.row WHERE m.nth = 0 AND {condition}"
             " AND m.id >= ? AND m.id < ? ORDER BY m.at DESC, m.id LIMIT ?"
         )
-        for id, raw in _rows(sql, part, part + "g", _MOST):
+        rows = _rows(sql, part, part + "g", _MOST)
+        begins = [id[:8] for id, _ in rows]
+        for id, raw in rows:
             if memory := record.parse(raw):
                 title, type = record.title_of(memory.data), memory.data.get("type") or ""
-                yield (id if len(part) > 8 else id[:8]), f"{type}: {title}"
+                # One word twice, and bash would put what both titles begin with on the line.
+                whole = len(part) > 8 or begins.count(id[:8]) > 1
+                yield (id if whole else id[:8]), f"{type}: {title}"
 
     return found
 
