@@ -57,7 +57,9 @@ def _remember(common_dir: str, name: str) -> None:
 
 
 def _remote(store: Store, name: str) -> Remote:
-    return Remote(store.repo, sync.known_remote(store, name), _ref_of(store), tracked=False)
+    there = Remote(store.repo, sync.known_remote(store, name), _ref_of(store), tracked=False)
+    there.progress = store.progress
+    return there
 
 
 def take(store: Store, name: str) -> Report:
@@ -91,7 +93,7 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
         with there.peek() as theirs:
             refused = theirs if theirs and not dry and _unite(store, theirs, report) else ""
             tip = store.private.tip()
-            report.sent = sync.leaving(store.private, theirs)
+            report.sent = sync.leaving(store, store.private, theirs)
             secret = sync.secret_in(store, report.sent, allow_secret)
             if dry:
                 report.secret = secret

@@ -52,7 +52,8 @@ class Store:
         self.reduced = ""  # why the embedding model that the user chose takes no part in a search
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
-        self.wrote = False  # whether lines were added
+        self.wrote = 0  # lines that were added to the notes
+        self.expected: int | None = None  # how many a long write wants to add, where that is known
         self.progress: Progress = Unseen  # of what takes long; the door may show it
 
     def notes(self, scope: str) -> Notes:
@@ -96,14 +97,14 @@ class Store:
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
-        self.wrote = True
         notes.append(items, message, self.identity, self._former(notes))
+        self.wrote += len(items)
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
         notes = self.notes(scope)
         done = notes.unite(theirs, message, self.identity, self._former(notes))
-        self.wrote = self.wrote or done.lines > 0
+        self.wrote += done.lines
         return done
 
     def settle(self, message: str) -> Written:

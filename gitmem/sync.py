@@ -16,6 +16,7 @@ from typing import Any
 from .anchors import patch_id_marks
 from .core import record
 from .core.errors import GitFailed, MemError, Refused
+from .core.progress import counted
 from .git import remote
 from .git.remote import Remote
 from .notes.note_store import Notes
@@ -56,7 +57,9 @@ def known_remote(store: Store, name: str) -> str:
 
 def _remote(store: Store, name: str) -> Remote:
     """The remote to talk to: `name`, else `setup.default_remote`."""
-    return Remote(store.repo, known_remote(store, name or default_remote(store)), store.team.ref)
+    there = Remote(store.repo, known_remote(store, name or default_remote(store)), store.team.ref)
+    there.progress = store.progress
+    return there
 
 
 def offers(store: Store, name: str) -> bool:
@@ -127,7 +130,7 @@ def preview(
     report.branch = _branch(store) if branch else ""
     with there.peek() as theirs:
         marks = patch_id_marks.missing(store, "team") if store.team.tip() else []
-        report.sent = leaving(store.team, theirs, [line for _, line in marks])
+        report.sent = leaving(store, store.team, theirs, [line for _, line in marks])
         if report.branch:
             report.commits = there.commits_of(report.branch)
     report.secret = secret_in(store, report.sent, allow_secret)
@@ -163,7 +166,7 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
         tip, theirs = store.team.tip(), refused or there.tracked()
         if not tip or (tip == theirs and not report.branch):
             return refused
-        report.sent = leaving(store.team, theirs)
+        report.sent = leaving(store, store.team, theirs)
         if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
             return ""  # the remote is ahead of us
         if secret := secret_in(store, report.sent, allow_secret):
@@ -207,11 +210,11 @@ def _take_in(store: Store, there: Remote, report: Report) -> str:
     before, had = store.team.tip(), report.received
     refused = _fetch(store, there, report)
     if report.received > had and store.settings["secrets"] == "refuse":
-        came = (line for _, line in store.team.gained(store.team.tip(), before))
+        came = [line for _, line in store.team.gained(store.team.tip(), before)]
         report.remarks += [
             f"{_named(version, id)} that came in looks like it holds a secret"
             f" ({_where(field, rule)}); `git mem purge` takes it out for good"
-            for version, id, field, rule in trust.secrets(came)
+            for version, id, field, rule in _secrets(store, came)
         ]
     return refused
 
@@ -279,12 +282,21 @@ def scrub(store: Store, report: Report, sure: bool) -> None:
         report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
 
 
-def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
+def leaving(
+    store: Store, notes: Notes, theirs: str, more: Iterable[bytes] = ()
+) -> list[dict[str, Any]]:
     """What a push would give to a remote that has the notes commit `theirs` ("": none), also what
     stock git took out of our notes; `op` is None in lines of others. `more`: lines to be written.
     """
     gained = (line for _, line in notes.gained(notes.tip(), theirs))
-    return [_shown(line) for line in dict.fromkeys([*gained, *notes.owed(theirs), *more])]
+    lines = dict.fromkeys([*gained, *notes.owed(theirs), *more])
+    with store.progress("reading records", len(lines)) as advance:
+        return [_shown(line) for line in counted(lines, advance)]
+
+
+def _secrets(store: Store, lines: list[bytes]) -> list[tuple[str, str, str, str]]:
+    with store.progress("looking for secrets", len(lines)) as advance:
+        return trust.secrets(counted(lines, advance))
 
 
 def _shown(line: bytes) -> dict[str, Any]:
@@ -305,7 +317,7 @@ def secret_in(store: Store, sent: list[dict[str, Any]], allow: bool) -> MemError
     """Why nothing may be sent: a text that would leave looks like a credential."""
     if allow or store.settings["secrets"] != "refuse":
         return None
-    for version, id, field, rule in trust.secrets(str(item["text"]).encode() for item in sent):
+    for version, id, field, rule in _secrets(store, [str(item["text"]).encode() for item in sent]):
         what = _named(version, id) + ("" if id else ", which is no memory,")
         return Refused(
             f"{what} looks like it holds a secret ({_where(field, rule)})",

@@ -26,6 +26,7 @@ from erase_world import (
     packed_with_everything,
 )
 
+from gitmem.core.progress import Unseen
 from gitmem.erasure import doomed_objects
 from gitmem.git import gc_roots, odb
 from gitmem.git.config import backup_of
@@ -117,9 +118,7 @@ def test_a_repository_whose_first_commit_is_empty_is_no_history_of_notes(lab: La
     place = Place(lab, path)
     place.add(WORD, doomed=True)
     git = odb.Odb(place.repo.git, 40).git
-    eraser = doomed_objects.DoomedObjects(
-        odb.Odb(place.repo.git, 40), 40, place.doom, [], lambda n: None
-    )
+    eraser = doomed_objects.DoomedObjects(odb.Odb(place.repo.git, 40), 40, place.doom, [], Unseen)
     notes = [name for name, id in gc_roots.refs(git) if eraser.is_notes_commit(id)]
     assert sorted(notes) == sorted([REF, backup_of(REF)])
 

@@ -71,7 +71,7 @@ def test_a_sync_that_brings_nothing_new_wakes_nobody(team: Team, lab: Lab) -> No
     for _ in range(2):
         store = store_of(b)
         sync.pull(store)
-        brought.append(store.wrote)
+        brought.append(bool(store.wrote))
         store.close()
     assert brought == [True, False]
 

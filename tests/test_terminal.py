@@ -20,7 +20,7 @@ import termios
 import pytest
 from conftest import Lab, until
 
-from gitmem.cli.common import telling_stored
+from gitmem.cli.common import opened
 from gitmem.core import record
 from gitmem.render import progress, terminal
 
@@ -220,15 +220,28 @@ def test_progress_has_a_share_of_the_total_comes_late_and_goes(
     assert pipe.getvalue() == ""
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize(("total", "of"), [(1000, " of 1,000"), (None, "")])
+@pytest.mark.parametrize(
+    ("wrote", "expected", "told"),
+    [
+        (312, 2000, "stored 312 of 2,000; run it again: what is there is not taken twice"),
+        (312, None, "stored 312; run it again: what is there is not taken twice"),
+        (0, 2000, "stored 0 of 2,000; run it again: what is there is not taken twice"),
+        (0, None, ""),
+    ],
+)
 def test_ctrl_c_says_what_was_stored(
-    capsys: pytest.CaptureFixture[str], total: int | None, of: str
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wrote: int,
+    expected: int | None,
+    told: str,
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), telling_stored(lambda: 312, total, "lines"):
+    monkeypatch.chdir(lab.repo())
+    with pytest.raises(KeyboardInterrupt), opened() as store:
+        store.wrote, store.expected = wrote, expected
         raise KeyboardInterrupt
-    said = capsys.readouterr().err
-    assert said == f"\nstored 312{of} lines; run it again: a source seen before adds nothing\n"
+    assert capsys.readouterr().err == (f"\n{told}\n" if told else "")
 
 
 @pytest.mark.process
@@ -251,5 +264,5 @@ def test_ctrl_c_in_a_long_import_keeps_what_is_stored_and_exits_130(lab: Lab) ->
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    found = re.search(r"stored ([0-9,]+) lines; run it again", said)
+    found = re.search(r"stored ([0-9,]+); run it again", said)
     assert found and int(found[1].replace(",", "")) <= len(lab.lines(path)) == 1000

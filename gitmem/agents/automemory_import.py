@@ -86,7 +86,8 @@ def take(
     head = store.repo.head() if new else ""
     anchor = head and (patch_id.base_of(store.repo, head) or head)
     drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]
-    results = remember.remember(store, drafts, allow_secret=allow_secret)
+    total = len(drafts)
+    results = remember.remember_many(store, drafts, total=total, allow_secret=allow_secret)
     for (item, _), result in zip(new, results, strict=True):
         item.id = result.id
         if result.status == remember.DUPLICATE:

@@ -19,7 +19,7 @@ import json
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from ..capture.candidates import Candidate, strings
 from ..capture.pipeline import Outcome
 from ..core import record
 from ..core.errors import Refused
+from ..core.progress import counted
 from ..git.repository import Repo
 from ..store import Store
 from . import automemory
@@ -81,13 +82,14 @@ def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Fo
     for files in (_claude(environ, roots, found), _codex(environ, found)):
         files.sort(key=lambda session: -session.changed)
         found.left[_OLDER] += len(files[most:])
-        for session in files[:most]:
-            if known.get(session.path, -1) >= session.size:
-                found.left[_READ] += 1  # only what is this repository's was ever read
-            elif isinstance(about := _about(session, roots), str):
-                found.left[about] += 1
-            else:
-                found.new.append(about)
+        with store.progress("looking for sessions", len(files[:most])) as advance:
+            for session in counted(files[:most], advance):
+                if known.get(session.path, -1) >= session.size:
+                    found.left[_READ] += 1  # only what is this repository's was ever read
+                elif isinstance(about := _about(session, roots), str):
+                    found.left[about] += 1
+                else:
+                    found.new.append(about)
     found.new.sort(key=lambda session: -session.changed)
     return found
 
@@ -98,7 +100,6 @@ def take(
     *,
     most: int = AT_ONCE,
     dry: bool = False,
-    progress: Callable[[int], None] = lambda n: None,
 ) -> Report:
     """Judges what was said in the newest `most` sessions, the older ones first; of each the surest
     `mem.suggestions` texts are suggested.
@@ -107,29 +108,31 @@ def take(
     found.left[_OLDER] += len(found.new[most:])
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     share, commits = store.settings.number("suggestions"), _Commits(store.repo)
-    for session in reversed(found.new[:most]):
-        source = sources.source_of(session.id, "", "")
-        if excluded.has(capture_exclusions.origin(source)):
-            found.left[_PURGED] += 1
-        else:
-            head = store.repo.commit(session.head) or ""
-            texts = transcript.candidates(
-                *(session.path, session.id, session.agent, head, session.branch), left=report.left
-            )
-            if not head:
-                texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
-            outcomes, wrong, failed = worker_tasks.each(
-                store, texts, most=share, ask_first=True, dry=dry
-            )
-            report.sessions.append(session)
-            report.turns += len(texts)
-            rest = (text for text in texts if text not in failed)
-            report.outcomes += [(session, c, o) for c, o in zip(rest, outcomes, strict=False)]
-            if wrong:
-                report.failed.append(f"'{session.path}': {wrong}")
-            elif not dry:
-                transcript.note_read(store.repo.mem_dir, {session.path: session.size})
-        progress(1)
+    chosen = found.new[:most]
+    with store.progress("reading sessions", len(chosen)) as advance:
+        for session in counted(reversed(chosen), advance):
+            source = sources.source_of(session.id, "", "")
+            if excluded.has(capture_exclusions.origin(source)):
+                found.left[_PURGED] += 1
+            else:
+                head = store.repo.commit(session.head) or ""
+                texts = transcript.candidates(
+                    *(session.path, session.id, session.agent, head, session.branch),
+                    left=report.left,
+                )
+                if not head:
+                    texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
+                outcomes, wrong, failed = worker_tasks.each(
+                    store, texts, most=share, ask_first=True, dry=dry
+                )
+                report.sessions.append(session)
+                report.turns += len(texts)
+                rest = (text for text in texts if text not in failed)
+                report.outcomes += [(session, c, o) for c, o in zip(rest, outcomes, strict=False)]
+                if wrong:
+                    report.failed.append(f"'{session.path}': {wrong}")
+                elif not dry:
+                    transcript.note_read(store.repo.mem_dir, {session.path: session.size})
     return report
 
 

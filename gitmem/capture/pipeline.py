@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..core import record, redact
 from ..core.errors import Refused
+from ..core.progress import counted
 from ..memory import remember
 from ..memory.remember import Result
 from ..models.promptform import Opinion
@@ -170,22 +171,23 @@ def _judged(
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     auto, suggest = thresholds(store)
     selected: list[_Selected] = []
-    for place, c in enumerate(given):
-        if c.source and c.source in known:
-            outcomes[place] = Outcome(KNOWN, known[c.source], "this source is known")
-        elif c.role == COMMIT and excluded.has(capture_exclusions.origin(c.source)):
-            outcomes[place] = Outcome(KNOWN, reason="what it said was purged")
-        elif redact.check({"body": c.text, "paths": [*c.paths]}) or _secret_in_names(
-            c.session, c.author, c.agent
-        ):
-            outcomes[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
-        else:
-            found = _Selected(place, c, _judge(c, ask, model, auto, suggest))
-            outcomes[place] = _outcome(found, SKIPPED)
-            if found.judgement.keep:
-                selected.append(found)
-        if c.source:
-            known.setdefault(c.source, "")  # told twice in one batch
+    with store.progress("judging", len(given)) as advance:
+        for place, c in enumerate(counted(given, advance)):
+            if c.source and c.source in known:
+                outcomes[place] = Outcome(KNOWN, known[c.source], "this source is known")
+            elif c.role == COMMIT and excluded.has(capture_exclusions.origin(c.source)):
+                outcomes[place] = Outcome(KNOWN, reason="what it said was purged")
+            elif redact.check({"body": c.text, "paths": [*c.paths]}) or _secret_in_names(
+                c.session, c.author, c.agent
+            ):
+                outcomes[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
+            else:
+                found = _Selected(place, c, _judge(c, ask, model, auto, suggest))
+                outcomes[place] = _outcome(found, SKIPPED)
+                if found.judgement.keep:
+                    selected.append(found)
+            if c.source:
+                known.setdefault(c.source, "")  # told twice in one batch
     return selected
 
 
@@ -246,12 +248,13 @@ def _new(
     known = duplicates.Known(store, [s.candidate.text for s in selected])
     new: list[_Selected] = []
     later: list[_Selected] = []
-    for s in selected:
-        found = known.compare(s.candidate.text, s.judgement.type)
-        if found.reason:
-            outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
-        elif found.waits:
-            later.append(s)
-        else:
-            new.append(s._replace(old=found.replaces))
+    with store.progress("comparing", len(selected)) as advance:
+        for s in counted(selected, advance):
+            found = known.compare(s.candidate.text, s.judgement.type)
+            if found.reason:
+                outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
+            elif found.waits:
+                later.append(s)
+            else:
+                new.append(s._replace(old=found.replaces))
     return new, later

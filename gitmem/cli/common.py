@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -29,9 +29,18 @@ def warn(line: str) -> None:
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
     with library.opened(os.environ, warn=warn, needs_enabled=needs_enabled) as store:
-        store.progress = progress
+        if sys.stderr.isatty():
+            store.progress = progress
         use_colours(store.settings.git.get("color.ui", ""))
-        yield store
+        try:
+            yield store
+        except KeyboardInterrupt:
+            if store.wrote or store.expected:
+                of = f" of {store.expected:,}" if store.expected else ""
+                again = "run it again: what is there is not taken twice"
+                print(file=sys.stderr)  # behind the ^C
+                warn(f"stored {store.wrote:,}{of}; {again}")
+            raise
 
 
 def tell_elsewhere(store: Store) -> None:
@@ -45,19 +54,6 @@ def tell_elsewhere(store: Store) -> None:
 
 def chosen_vectors(store: Store) -> AbstractContextManager[Any]:
     return library.chosen_vectors(store, os.environ)
-
-
-@contextmanager
-def telling_stored(count: Callable[[], int], total: int | None, what: str) -> Iterator[None]:
-    """On Ctrl-C says how many of how many were stored."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        of = f" of {total:,}" if total is not None else ""
-        again = "run it again: a source seen before adds nothing"
-        print(file=sys.stderr)  # behind the ^C
-        warn(f"stored {count():,}{of} {what}; {again}")
-        raise
 
 
 def write(text: str = "") -> None:

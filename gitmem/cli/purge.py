@@ -1,5 +1,6 @@
 """The command that takes a text away for good, asks before, and proves it after."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,8 +9,7 @@ from ..core import record
 from ..core.errors import UsageError
 from ..core.plural import many
 from ..erasure import purge
-from ..render import progress
-from .common import confirmed, interactive, opened, refused, values, write
+from .common import confirmed, interactive, opened, refused, values, warn, write
 from .options import Answer, argument, command, flag
 
 
@@ -36,8 +36,12 @@ def purge_command(
         if not force and not target.gone and not _confirmed(target):
             write("nothing was changed")
             return 1
-        with progress("searching objects", total=None) as advance:
-            report = purge.purge(store, target, advance)
+        try:
+            report = purge.purge(store, target)
+        except KeyboardInterrupt:
+            print(file=sys.stderr)  # behind the ^C
+            warn("the text may still be in some objects; run it again: it goes on where it stopped")
+            raise
         given_to = private_sync.given(store.repo.common_dir)
         facts = {**_facts(target, report), "private_given_to": given_to}
         Answer(facts, _lines(target, report, given_to)).print(as_json)

@@ -23,7 +23,6 @@ from .common import (
     read_file,
     refused,
     scope_of,
-    telling_stored,
     values,
     write,
     write_file,
@@ -143,10 +142,8 @@ def _file(store: Store, file: str, scope: str, allow_secret: bool) -> Answer:
     drafts, broken, moved = transfer.drafts_of(store, read_file(file), scope)
     for line in broken:
         refused(line)
-    results: list[remember.Result] = []
     total = len(drafts)
-    with telling_stored(lambda: _counts(results, "stored")["stored"], total, "memories"):
-        results += remember.remember_many(store, drafts, total=total, allow_secret=allow_secret)
+    results = [*remember.remember_many(store, drafts, total=total, allow_secret=allow_secret)]
     for i, result in enumerate(results, 1):
         if result.status == "refused":
             refused(f"memory {i}: {result.reason}")
@@ -211,9 +208,7 @@ def _sessions(store: Store, most: int, dry: bool) -> Answer:
     if not found.new and not any(found.left.values()):
         places = " and ".join(f"'{place}'" for place in found.places)
         raise MemError("no sessions of this repository", hint=f"looked in {places}")
-    total = min(len(found.new), most)
-    with render.progress("reading sessions", total) as advance:
-        report = past_sessions.take(store, found, most=most, dry=dry, progress=advance)
+    report = past_sessions.take(store, found, most=most, dry=dry)
     for why in report.failed:
         refused(why)
     counts = _counts((o for _, _, o in report.outcomes), "suggested", "known", "refused", "skipped")

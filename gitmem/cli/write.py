@@ -137,10 +137,9 @@ def _store_lines(
 
     total = common.count_lines(name)
     found = remember.remember_many(store, drafts(), total=total, allow_secret=allow_secret)
-    with common.telling_stored(lambda: counts[remember.STORED], total, "lines"):
-        for result in found:
-            counts[result.status] += 1
-            _say_line(numbers.popleft(), result, as_json)
+    for result in found:
+        counts[result.status] += 1
+        _say_line(numbers.popleft(), result, as_json)
     stored, known_before = counts[remember.STORED], counts[remember.DUPLICATE]
     if not as_json:
         write(f"{stored} stored, {known_before} known, {counts[remember.REFUSED]} refused")

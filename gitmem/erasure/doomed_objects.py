@@ -17,9 +17,14 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
 from ..core import record
+from ..core.progress import counted
 from ..git import gc_roots
 from ..git.odb import Odb
 from ..notes.notetree import KEYS, is_hex, split_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
 
 # Reading these takes some seconds; finding out what branches reach takes no less.
 MANY, MUCH = 300_000, 1 << 30
@@ -40,7 +45,7 @@ class DoomedObjects:
     # One of them stands in every such line; without any, each line of each blob is judged, which
     # takes longer.
     hints: list[bytes]
-    progress: Callable[[int], None]  # is told how many more objects were read
+    progress: Progress
     others: bool = False  # `doom` may hold for lines that are no records
 
     notes: set[bytes] = field(default_factory=set)  # blobs that a tree names as notes, if `others`
@@ -64,12 +69,14 @@ class DoomedObjects:
         """{id: type} of all objects to read, in the order of the packs."""
         found: dict[str, str] = {}
         much = 0
-        for row in self.odb.listing("%(objecttype) %(objectsize) %(objectname)"):
-            kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
-            size, _, id = rest.partition(" ")
-            if kind in _ORDER and (kind != "blob" or int(size) <= LARGEST):
-                found[id] = kind
-                much += int(size) if kind == "blob" else 0
+        with self.progress("listing objects", None) as advance:
+            rows = self.odb.listing("%(objecttype) %(objectsize) %(objectname)")
+            for row in counted(rows, advance):
+                kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
+                size, _, id = rest.partition(" ")
+                if kind in _ORDER and (kind != "blob" or int(size) <= LARGEST):
+                    found[id] = kind
+                    much += int(size) if kind == "blob" else 0
         if much <= MUCH and len(found) <= MANY:
             return found
         others: list[gc_roots.Root] = []
@@ -88,10 +95,11 @@ class DoomedObjects:
         found = dict(row.split(" ") for row in rows.decode().splitlines())
         return {id: kind for id, kind in found.items() if kind in _ORDER}
 
-    def _read(self, ids: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
-        for found in self.git.objects.get_many(ids):
-            if found:
-                yield bytes.fromhex(found[0]), found[2]
+    def _read(self, ids: list[str]) -> Iterator[tuple[bytes, bytes]]:
+        with self.progress("searching objects", len(ids)) as advance:
+            for found in counted(self.git.objects.get_many(ids), advance):
+                if found:
+                    yield bytes.fromhex(found[0]), found[2]
 
     def holds(self, blob: bytes, note: bool) -> bool:
         """Whether a blob has a doomed line. `note`: lines that are no records count."""
@@ -124,11 +132,9 @@ class DoomedObjects:
             ids[kind].append(id)
         for _, content in self._read(ids["tree"]) if self.others else ():
             self.notes.update(self.note.findall(content))
-        for n, (raw, content) in enumerate(self._read(ids["blob"])):
+        for raw, content in self._read(ids["blob"]):
             if raw not in self.types and self.holds(content, self._is_ours(raw, content)):
                 self.types[raw] = "blob"
-            if n % 1000 == 999:
-                self.progress(1000)
         if self.types:
             self._find_trees(ids["tree"])
             self._find_commits(ids["commit"])

@@ -15,10 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ..core.progress import Unseen
 from ..git import gc_roots
 from ..git.odb import Odb, sole_cleaner
 from ..git.repository import Repo
 from .doomed_objects import DoomedObjects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
 
 _ROUNDS = 5  # others may write while we delete
 
@@ -43,7 +48,7 @@ def erase(
     repo: Repo,
     doom: Callable[[bytes], bool],
     hints: Iterable[bytes] = (),
-    progress: Callable[[int], None] = lambda n: None,
+    progress: Progress = Unseen,
     let_go: Callable[[list[str]], bool] = lambda names: False,
     others: bool = False,
 ) -> Report:

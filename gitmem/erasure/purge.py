@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -38,7 +37,7 @@ _LONG = 16  # bytes of a line that is searched for as it is; shorter ones stand 
 MESSAGE = "git mem: purge 1 memory"
 
 
-def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
+def purge(store: Store, target: Target) -> Report:
     """Removes a memory or a line from this repository; finishes an earlier purge, and then
     puts the memories that came back into `target.back`.
 
@@ -46,7 +45,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     """
     store.repo.git.largest = 0  # here no note is too large to be read
     if target.gone:
-        report, left = _carry_through(store, target, False, progress)
+        report, left = _carry_through(store, target, False)
         report.tombstones = [r.version for r in tombstones.purges(store) if target.id in ("", r.id)]
         left = [r for r in left if target.id in ("", r.id)]
         target.back = purge_target.coming_back(store, left, hidden=False)
@@ -57,7 +56,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)
-    report, _ = _carry_through(store, target, settled, progress)
+    report, _ = _carry_through(store, target, settled)
     report.lines = len(target.records) or 1
     report.tombstones = [record.version_of(line)]
     if target.scope == "team":
@@ -70,7 +69,7 @@ def scrub(store: Store, sure: bool = False) -> Report | None:
     purges = tombstones.purges(store)
     if not purges or (not sure and tombstones.settled(store, Tombstones(purges))):
         return None
-    return _carry_through(store, Target(""), False, lambda n: None)[0]
+    return _carry_through(store, Target(""), False)[0]
 
 
 def tombstone(target: Target, author: str) -> dict[str, Any]:
@@ -85,9 +84,7 @@ def tombstone(target: Target, author: str) -> dict[str, Any]:
 # Doing it
 
 
-def _carry_through(
-    store: Store, target: Target, alone: bool, progress: Callable[[int], None]
-) -> tuple[Report, list[Record]]:
+def _carry_through(store: Store, target: Target, alone: bool) -> tuple[Report, list[Record]]:
     """Everything after the tombstone: refs, objects, cache, files; and the records that were found.
 
     `alone`: all earlier purges are known to be finished, so search for the target only.
@@ -119,7 +116,7 @@ def _carry_through(
 
     let_go = partial(_let_go, store)
     try:
-        report = erase.erase(store.repo, doom, hints, progress, let_go, others)
+        report = erase.erase(store.repo, doom, hints, store.progress, let_go, others)
     except OSError as e:
         raise MemError(
             f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",

@@ -37,15 +37,31 @@ LEFT = (
 
 _EXISTS = re.compile("nable to create (?:file )?'?(.+?)'?: File exists")
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
+
 Done = tuple[int, bytes, bytes]  # (exit status, stdout, stderr)
 
 
 def run(
-    git: Git, ref: str, args: list[str], stdin: bytes = b"", env: dict[str, str] | None = None
+    git: Git,
+    ref: str,
+    args: list[str],
+    stdin: bytes = b"",
+    env: dict[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> Done:
-    """A git process that moves a ref; where it succeeds, all it wrote is on the disk."""
+    """A git process that moves a ref; where it succeeds, all it wrote is on the disk. `progress`:
+    it reads nothing, and was told to say how far it is.
+    """
     process = git.start([*SYNCED, *args], env, stdin=-1, stdout=-1, stderr=-1)
-    out, err = process.communicate(stdin)
+    if progress:
+        from .transport_progress import communicate
+
+        out, err = communicate(process, progress)
+    else:
+        out, err = process.communicate(stdin)
     if process.returncode == 0:
         sync_names(git.common_dir, ref)
     return process.returncode, out, err

@@ -15,9 +15,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..core.errors import GitFailed, MemError
+from ..core.progress import Unseen
 from . import reflock
 from .gitcmd import Git
 from .repository import Repo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
 
 SYNCING = "GIT_MEM_SYNCING"  # set for git below us: a hook of ours must not sync again
 LS_TIMEOUT = 5.0  # seconds `init` waits for a remote that does not answer
@@ -52,6 +57,7 @@ class Remote:
         self.tracking = (
             team_ref.replace("refs/notes/", f"refs/notes/remotes/{name}/", 1) if tracked else ""
         )
+        self.progress: Progress = Unseen
         self._local = repo.git
         # A relative address is meant from the top of the working tree.
         self._git = Git(repo.git_dir, cwd=repo.top or repo.git_dir)
@@ -60,6 +66,15 @@ class Remote:
     def tracked(self) -> str:
         """The commit of the tracking copy, "" for none."""
         return self._commit(self.tracking)
+
+    def _run(self, ref: str, verb: str, words: list[str]) -> reflock.Done:
+        """A fetch or push that moves a ref here; where somebody watches, git says how far it is."""
+        progress = None if self.progress is Unseen else self.progress
+        # A mirror remote refuses to be pushed single refs; a configured push of everything is not
+        # what was asked for.
+        argv = [*_QUIET, "-c", f"remote.{self.name}.mirror=false", verb, *words]
+        argv += ["--progress"] * bool(progress)
+        return reflock.run(self._git, ref, argv, env={SYNCING: "1"}, progress=progress)
 
     def _commit(self, ref: str) -> str:
         return self._local.resolve(ref + "^{commit}")
@@ -86,10 +101,10 @@ class Remote:
             "--quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-filter --refmap="
             " --prune"
         )
-        argv = [*_QUIET, "fetch", *options.split(), self.name, f"+{self.ref}*:{to}*"]
+        asked = [*options.split(), self.name, f"+{self.ref}*:{to}*"]
         begun = time.monotonic()
         while True:
-            status, _, err = reflock.run(self._git, to, argv, env={SYNCING: "1"})
+            status, _, err = self._run(to, "fetch", asked)
             text = err.decode("utf-8", "replace")
             if status == 0:
                 break
@@ -149,14 +164,12 @@ class Remote:
         to be left behind. `branch`: a full branch name that goes along, all or nothing; then the
         user's pre-push hook runs.
         """
-        argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no"]
+        argv = ["--porcelain", "--no-follow-tags", "--recurse-submodules=no"]
         argv += ["--atomic"] if branch else ["--no-verify"]
         argv += [f"--force-with-lease={self.ref}:{replaces}"] if replaces else []
         argv += [self.name, f"{tip}:{self.ref}", *([f"{branch}:{branch}"] if branch else [])]
-        # A mirror remote refuses single refs; a configured push of everything is not what was asked
-        # for. A push also moves the tracking copy, where a fetch is configured for it.
-        argv = [*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv]
-        status, raw, err = reflock.run(self._git, self.tracking, argv, env={SYNCING: "1"})
+        # It also moves the tracking copy, where a fetch is configured for it.
+        status, raw, err = self._run(self.tracking, "push", argv)
         words = err.decode("utf-8", "replace")
         rows = [row.split("\t") for row in raw.decode("utf-8", "replace").split("\n")]
         said = {row[1].rpartition(":")[2]: (row[0].strip(), row[2]) for row in rows if row[2:]}

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..core import record
 from ..core.errors import MemError, Refused
+from ..core.progress import counted
 from ..engine.document import content_digest
 from ..git import worktree_file
 from ..store import Store
@@ -253,7 +254,8 @@ def take(
             hint="looked for docs/adr, doc/adr, docs/decisions and the like; name one:"
             " `git mem import adr DIR`",
         )
-    steps = list(_steps(store, places, scope))
+    with store.progress("reading decisions", None) as advance:
+        steps = list(counted(_steps(store, places, scope), advance))
     return [step.item for step in steps] if dry else _written(store, steps, allow_secret)
 
 
@@ -298,7 +300,8 @@ def _steps(store: Store, places: list[str], scope: str) -> Iterator[_Step]:
 def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]:
     items = [step.item for step in steps]
     new = {at: step.fields for at, step in enumerate(steps) if step.fields and not step.former}
-    results = remember.remember(store, new.values(), allow_secret=allow_secret)
+    how: Any = {"total": len(new), "allow_secret": allow_secret}
+    results = [*remember.remember_many(store, new.values(), **how)]
     words = {remember.STORED: STORED, remember.DUPLICATE: KNOWN, remember.REFUSED: REFUSED}
     for at, r in zip(new, results, strict=True):
         items[at] = items[at]._replace(status=words[r.status], id=r.id, reason=r.reason)

@@ -135,6 +135,7 @@ def remember_many(
     are, where that is known.
     """
     known, size, rest = Known(store), 1000, iter(items)
+    store.expected = total
     try:
         with store.progress("remembering", total) as advance:
             while block := list(islice(rest, size)):
