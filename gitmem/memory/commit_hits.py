@@ -60,17 +60,16 @@ def searchable(store: Store, wanted: Filter, only: str = "") -> bool:
     return on and only != "memories" and not any(of_memories)
 
 
-def as_of(store: Store, wanted: Filter, at: str) -> Filter:
+def as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
     """The same conditions, on the commits that the revision `at` reaches; "": on all. Those that
     name their commits are left as they are. Raises MemError where there is no such revision.
     """
     if not at or wanted.anchors is not None:
         return wanted
-    limit = store.settings.number("historyLimit")
-    reached = wanted.copy()
-    tip = snapshot_view.commit_of(store, at)
-    reached.anchors = commit_index.listed(store.repo.git, [tip], [], limit)
-    return reached
+    tip, limit = snapshot_view.commit_of(store, at), store.settings.number("historyLimit")
+    reached = set(commit_index.listed(store.repo.git, [tip], [], limit))
+    known = cache.db.execute("SELECT id FROM memory")
+    return wanted.leaving_out([id for (id,) in known if id not in reached])
 
 
 def with_history(
@@ -157,7 +156,7 @@ class Commits:
         self, store: Store, cache: Cache, wanted: Filter, at: str = "", all_branches: bool = False
     ) -> None:
         self.cache = cache
-        self.wanted = as_of(store, wanted, at)
+        self.wanted = as_of(store, cache, wanted, at)
         self._states = commit_index.states(cache, at)
         self._search = Search(cache, store.table, None if all_branches else self._states)
 
@@ -204,7 +203,7 @@ def explaining(
         return []
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        sql, args = as_of(store, wanted, at).sql()
+        sql, args = as_of(store, cache, wanted, at).sql()
         newest = f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id LIMIT ?"
         rows = [row for (row,) in cache.db.execute(newest, (*args, 10 * FEW))]
         found = public(cache, rows, commit_index.states(cache, at))
