@@ -115,3 +115,10 @@ def test_promote_refuses_a_secret_and_cuts_what_is_private(lab: Lab, repo: pathl
     commit(lab, repo, "The door is shut\n\nAt night. <private>hunter2</private>")
     lab.json(repo, "promote", "HEAD")
     assert "hunter2" not in lab.mem(repo, "list", "--json")
+
+
+def test_purge_names_the_commit_that_still_says_it(lab: Lab, repo: pathlib.Path) -> None:
+    id = lab.git(repo, "rev-parse", "HEAD").strip()
+    made = lab.json(repo, "promote", id)
+    said = lab.mem(repo, "purge", "--force", made["id"])
+    assert f"it was made of commit {id[:12]}" in said and "no other holds the text" not in said

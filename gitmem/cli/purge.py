@@ -121,6 +121,8 @@ def _lines(target: purge.Target, report: purge.Report, given_to: list[str]) -> I
     yield from _coming_back(target)
     if not report.held:
         yield f"git finds none of these objects any more{_searched(target, report)}"
+    for commit in target.commits:
+        yield f"it was made of commit {commit[:12]}: git mem takes nothing out of its message"
     if report.remotes:
         yield (
             f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out"
@@ -140,6 +142,8 @@ def _lines(target: purge.Target, report: purge.Report, given_to: list[str]) -> I
 def _searched(target: purge.Target, report: purge.Report) -> str:
     """How far it is known that the text is gone."""
     gone = f", and no other {'note ' if target.line else ''}holds the text"
+    if target.commits:
+        gone = ""
     if any(alike for _, alike in target.back):
         gone = "; what comes back says nearly the same"
     return gone + "; files of branches were not searched" * (report.partly or bool(target.line))

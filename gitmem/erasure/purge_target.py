@@ -40,6 +40,12 @@ class Target:
         return not (self.records or self.line)
 
     @property
+    def commits(self) -> list[str]:
+        """The commits whose messages it was made of (`promote`, capture)."""
+        sources = {str(r.data.get("source")) for r in self.records}
+        return sorted({s.split(":")[1].split("#")[0] for s in sources if s.startswith("commit:")})
+
+    @property
     def version(self) -> str:
         """The version of the line, "" for a memory."""
         return record.version_of(self.line) if self.line else ""
