@@ -3,8 +3,11 @@ wrong words is told."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from conftest import Lab
+from typer.main import get_command
 
 from gitmem.cli import _nearest_command, commands, load
 
@@ -51,6 +54,21 @@ def test_the_help_of_a_command_has_three_names(lab: Lab, words: list[str]) -> No
     assert status == 0 and f"git mem {' '.join(words)} [OPTIONS]" in text
     assert told(lab, *words, "--help") == told(lab, "help", *words) == (0, text, "")
     assert lab.run(lab.root, "git", "mem", *words, "--help").stdout == text
+
+
+@pytest.mark.quick
+def test_help_names_the_value_of_each_option_by_what_it_is() -> None:
+    root: Any = get_command(load())
+    parts = [
+        part for one in root.commands.values() for part in getattr(one, "commands", {}).values()
+    ]
+    options = [
+        (f"{command.name} {param.opts[0]}", param.metavar)
+        for command in (*root.commands.values(), *parts)
+        for param in command.params
+        if param.param_type_name == "option" and not (param.is_flag or param.hidden)
+    ]
+    assert len(options) > 60 and [name for name, value in options if not value] == []
 
 
 @pytest.mark.parametrize(

@@ -25,16 +25,6 @@ from worked_examples import example, transcript
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-PLACEHOLDERS = {
-    "message": "TEXT",
-    "since": "TIME",
-    "until": "TIME",
-    "limit": "N",
-    "title": "TEXT",
-    "reason": "TEXT",
-}
-
-
 # --- the commands, as typer has them --------------------------------------
 
 
@@ -46,9 +36,7 @@ class Option:
         self.help: str = (param.help or "").strip()
         self.flag: bool = bool(getattr(param, "is_flag", False))
         self.names: list[str] = [] if self.is_argument else [*param.opts, *param.secondary_opts]
-        name = (param.metavar or PLACEHOLDERS.get(param.name) or str(param.name).upper()).strip(
-            "[]{}"
-        )
+        name = (param.metavar or str(param.name).upper()).strip("[]{}")
         self.value: str = "" if self.flag else name.removesuffix("...").strip("[]")
         self.many: bool = bool(
             param.nargs == -1 or getattr(param, "multiple", False) or name.endswith("...")

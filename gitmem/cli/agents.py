@@ -99,14 +99,14 @@ def hook_command(
 def receipts_command(
     store: Store,
     session: str = text("--session ID", "Only this session (id or first digits), with memories."),
-    limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
+    limit: int = number("-n --limit", "How many at most (default 20)."),
 ) -> Answer:
     """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
     where there are none.
 
     A session that was forked, or resumed under another id, has what its predecessor was given
     before it too; that is not known here."""
-    found = receipts.listed(store, session, limit)
+    found = receipts.listed(store, session, limit or 20)
     return Answer(found, _receipts(store, found, session), 0 if found else 1)
 
 

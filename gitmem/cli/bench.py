@@ -20,7 +20,7 @@ def bench_command(
         "[FOLDER]", "BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.", ""
     ),
     save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
-    sample: int = number("--sample N", "Ask at most so many (default: all; 200 of your own)."),
+    sample: int = number("--sample", "Ask at most so many (default: all; 200 of your own)."),
     seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
 ) -> Answer:
     """Measure how well memories are found.

@@ -126,16 +126,24 @@ def _filled(param: typer.CallbackParam, value: str | None) -> str:
 
 def number(names: str, help: str) -> Any:
     """1 or more; None where it is not given."""
-    return _option(names, help, lambda: None, min=1)
+    return _option(names if names[-1].isupper() else f"{names} N", help, lambda: None, min=1)
+
+
+def change(names: str, help: str) -> Any:
+    """What is to be changed: None where it is not given."""
+    return _option(names, help, lambda: None)
 
 
 def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any:
-    """`names` as in a synopsis, with what stands for the value: `-o --output FILE`."""
+    """`names` as in a synopsis, with what stands for the value: `-o --output FILE`; without that
+    the first long name does.
+    """
     words = names.split()
     options = [word for word in words if word.startswith("-")]
-    metavar = " ".join(words[len(options) :]) or None
+    long = next(name for name in options if name.startswith("--"))
+    value = None if empty is bool else " ".join(words[len(options) :]) or long[2:].upper()
     return typer.Option(
-        ..., *options, default_factory=empty, show_default=False, help=help, metavar=metavar, **more
+        ..., *options, default_factory=empty, show_default=False, help=help, metavar=value, **more
     )
 
 
@@ -174,8 +182,12 @@ class Filters(NamedTuple):
     tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; may be repeated.")]
     path: Annotated[list[str], texts(PATH, "Only about this file or directory; may be repeated.")]
     phase: Annotated[str, text("--phase", "Only of this phase.")]
-    since: Annotated[str, text("--since --after", "Only newer, as for `git log`.", filled=True)]
-    until: Annotated[str, text("--until --before", "Only older, as for `git log`.", filled=True)]
+    since: Annotated[
+        str, text("--since --after TIME", "Only newer, as for `git log`.", filled=True)
+    ]
+    until: Annotated[
+        str, text("--until --before TIME", "Only older, as for `git log`.", filled=True)
+    ]
     author: Annotated[str, text("--author", "Only by authors whose name or address has this.")]
     scope: Annotated[str, text("--scope", "Only `team` or `private`.")]
     at: At

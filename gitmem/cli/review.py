@@ -20,7 +20,7 @@ from ..store import Store
 from . import decide, review_terminal
 from .common import interactive, opened, refused, write, write_json
 from .decide import Decision, Item
-from .options import AllowSecret, Answer, command, flag, text, texts
+from .options import AllowSecret, Answer, command, flag, number, text, texts
 
 _Job = Callable[[Store, Item, Decision], Answer]
 
@@ -45,8 +45,10 @@ def review_command(
     merge: tuple[str, str] = typer.Option(
         ("", ""), metavar="ID INTO", help="Add it to the memory INTO, or give INTO the text of -m."
     ),
-    message: list[str] = texts("-m --message", "For --edit or --merge; several become paragraphs."),
-    title: str = text("--title", "Title of the memory that --edit makes."),
+    message: list[str] = texts(
+        "-m --message TEXT", "For --edit or --merge; several become paragraphs."
+    ),
+    title: str = text("--title TEXT", "Title of the memory that --edit makes."),
     type: str = text("--type", "Type of the memory that --edit makes."),
     team: bool = flag(
         "--team",
@@ -144,7 +146,7 @@ def _decided(store: Store, stored: Callable[[Cache], dict[str, AnyItem]]) -> lis
 @command("consolidate")
 def consolidate_command(
     store: Store,
-    limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many new proposals at most."),
+    limit: int = number("-n --limit", "How many new proposals at most (default 20)."),
     dry_run: bool = flag("--dry-run", "Look and print; propose nothing."),
 ) -> Answer:
     """Look for memories that say the same, replace or contradict each other, and propose what to
@@ -152,7 +154,7 @@ def consolidate_command(
 
     Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not
     proposed again."""
-    found = proposals.look(store, most=limit, write=not dry_run)
+    found = proposals.look(store, most=limit or 20, write=not dry_run)
     items = [*found.made, *found.before]
     facts = {
         "found": [{"new": p in found.made, **proposals.public(p)} for p in items],

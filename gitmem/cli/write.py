@@ -15,9 +15,21 @@ from ..memory.memories import Found
 from ..store import Store
 from . import common
 from .common import refused, values, warn, write, write_json
-from .options import AllowSecret, Answer, Id, Ids, argument, command, flag, text, texts
+from .options import (
+    PATH,
+    AllowSecret,
+    Answer,
+    Id,
+    Ids,
+    argument,
+    change,
+    command,
+    flag,
+    text,
+    texts,
+)
 
-Message = Annotated[list[str], texts("-m --message", "The text; several become paragraphs.")]
+Message = Annotated[list[str], texts("-m --message TEXT", "The text; several become paragraphs.")]
 _Done = tuple[Found, dict[str, Any], list[str]]  # what else is said of it, as JSON and as lines
 _Change = Callable[[Store, str], _Done]
 _TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
@@ -29,10 +41,12 @@ class Draft(NamedTuple):
 
     message: Message
     stdin: Annotated[bool, flag("--stdin", "Read the text from standard input.")]
-    title: Annotated[str, text("--title", "A title; the first line of the text serves otherwise.")]
+    title: Annotated[
+        str, text("--title TEXT", "A title; the first line of the text serves otherwise.")
+    ]
     type: Annotated[str, text("--type", _TYPE)]
     tag: Annotated[list[str], texts("--tag --tags", "A tag; may be repeated.")]
-    path: Annotated[list[str], texts("--path --paths", _PATHS)]
+    path: Annotated[list[str], texts(PATH, _PATHS)]
     allow_secret: AllowSecret
 
     def text(self, store: Store, words: str | None) -> str | None:
@@ -175,16 +189,12 @@ def edit_command(
     message: Message,
     allow_secret: AllowSecret,
     stdin: bool = flag("--stdin", "Read the new text from standard input."),
-    title: str = typer.Option(None, help="A new title ('' removes it)."),
-    type: str = typer.Option(None, help="A new type."),
-    tag: list[str] = typer.Option(
-        None, "--tag", "--tags", help="The new tags, all of them ('' removes them)."
-    ),
-    path: list[str] = typer.Option(
-        None, "--path", "--paths", help="The new paths, all of them ('' removes them)."
-    ),
-    provenance: str = typer.Option(None, help="VERIFIED, CITED, ASSUMED or CACHED."),
-    phase: str = typer.Option(None, help="A new phase."),
+    title: str = change("--title TEXT", "A new title ('' removes it)."),
+    type: str = change("--type", "A new type."),
+    tag: list[str] = change("--tag --tags", "The new tags, all of them ('' removes them)."),
+    path: list[str] = change(PATH, "The new paths, all of them ('' removes them)."),
+    provenance: str = change("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
+    phase: str = change("--phase", "A new phase."),
 ) -> Answer:
     """Change a memory; without options, in the editor."""
     given = {
@@ -244,7 +254,7 @@ def forget_command(
     ids: Ids,
     allow_secret: AllowSecret,
     as_json: bool,
-    reason: str = text("--reason", "Why, for whoever looks at it later."),
+    reason: str = text("--reason TEXT", "Why, for whoever looks at it later."),
 ) -> int:
     """Hide memories, here and wherever the notes arrive; `git mem restore` undoes it.
 
