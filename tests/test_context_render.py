@@ -359,6 +359,11 @@ def test_a_memory_of_a_megabyte_costs_no_more_than_what_is_shown() -> None:
             "Retry webhooks\n\n- five times\n- with a pause",
             "Retry webhooks. - five times - with",
         ),
+        (
+            "",
+            "## Decision\nWe use Postgres.\n## Why?\nOrders; see #12\n### More\n##",
+            "Decision: We use Postgres. Why? Orders; see #12. More: ##",
+        ),
     ],
 )
 def test_title_and_body_are_one_text_without_repeats(

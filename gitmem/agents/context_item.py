@@ -230,10 +230,13 @@ def _letters(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """A text in one line. A paragraph ends like a sentence: it may be a heading."""
+    """A text in one line. A paragraph ends like a sentence, a heading of Markdown with a colon."""
     out, ends = "", False
     for line in text.splitlines():
         words = " ".join(line.split())
+        if words.startswith("##") and (heading := words.strip("#").strip()):
+            words = heading + ":" * (heading[-1] not in _ENDS)
+            ends = True
         if words and out:
             out += ". " if ends and out[-1] not in _ENDS else " "
         out += words
