@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -228,7 +229,7 @@ def _sklearn() -> Any:
     except ImportError:
         raise MemError(
             "cannot calibrate: scikit-learn is not installed",
-            hint="`pip install 'git-mem[llm]'` adds it, as `pip install scikit-learn` does",
+            hint=f"`{sys.executable} -m pip install scikit-learn` adds it",
         ) from None
     return sklearn
 

@@ -23,7 +23,7 @@ def calibrate_command(
     1 where nothing changed.
 
     New numbers count only if they predict decisions better that they were not fitted to. They live
-    in your private notes. Needs scikit-learn: `pip install 'git-mem[llm]'`."""
+    in your private notes. Needs scikit-learn."""
     if reset and not dry_run and calibrate.reset(store):
         return Answer({"status": "reset"}, ["back to the packaged calibration"])
     if reset:

@@ -47,7 +47,7 @@ def list_command(as_json: bool) -> Answer:
     there = llamaproc.available()
     if not there:
         lines.append(
-            "llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'`"
+            f"llama-cpp-python is not installed, so no model is asked; `{llamaproc.INSTALL}`"
             " compiles it: a C++ compiler and some four minutes"
         )
     facts = {"directory": where, "llama": there, "models": rows}

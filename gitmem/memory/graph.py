@@ -21,6 +21,7 @@ nothing is stored. Only ranks and communities need networkx (the extra `graph`).
 from __future__ import annotations
 
 import datetime
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
@@ -230,7 +231,8 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
     except ImportError as e:
         raise MemError(
             "ranks and communities need networkx and scipy, which are not installed",
-            hint="`pip install 'git-mem[graph]'`; `git mem graph ID` works without them",
+            hint=f"`{sys.executable} -m pip install networkx scipy`;"
+            " `git mem graph ID` works without them",
         ) from e
     linked = {row for a, b, _ in links for row in (a, b)}
     rows = sorted(node.row for node in found if node.active or node.row in linked)

@@ -249,7 +249,7 @@ def remarks(settings: Config, environ: Mapping[str, str], mem_dir: str) -> list[
         found = choice(kind, settings[name], environ, mem_dir)
         hint = "`git mem model list` names what is here"
         if found.path and not llamaproc.available():
-            hint = "`pip install 'git-mem[llm]'` adds it"
+            hint = f"`{llamaproc.INSTALL}` adds it"
         if found.problem:
             out.append((f"mem.{name}: {found.problem}", f"{_INSTEAD[kind]}; {hint}"))
     return out

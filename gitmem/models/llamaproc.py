@@ -20,6 +20,7 @@ from typing import Any, Self
 from . import promptform
 from .promptform import Opinion
 
+INSTALL = f"{sys.executable} -m pip install llama-cpp-python"
 START = 180.0  # seconds for loading a model and, once, reading the prompt
 DEADLINE = 20.0  # seconds for one answer
 _LIVES = 2
