@@ -250,6 +250,8 @@ def test_import_adr_knows_files_by_what_they_say(lab: Lab) -> None:
     lab.git(repo, "add", "docs")
     lab.git(repo, "commit", "-q", "-m", "records")
     assert lab.json(repo, "import", "adr", "--dry-run")["stored"] == 3 and listed(lab, repo) == []
+    said = lab.mem(repo, "import", "adr", "-n").splitlines()
+    assert said[0].startswith("would be stored docs/adr/0007_parquet.md: ") and said[-1][0] == "3"
     first = lab.json(repo, "import", "adr")
     assert (first["stored"], first["left_out"], first["refused"]) == (3, 4, 0)
     assert {f["path"][9:]: f["reason"] for f in first["files"] if f["reason"]} == {

@@ -11,6 +11,7 @@ import typer
 from .. import render
 from ..agents import automemory, automemory_import, past_sessions
 from ..capture import commitlog, pipeline, suggestions
+from ..capture.candidates import Candidate
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine.filters import Filter
@@ -98,7 +99,7 @@ def import_command(
     team: bool = flag("--team", "Store them in the shared notes."),
     directory: str = text("--from DIR", "claude: read this directory of topic files."),
     limit: int = number(
-        "--limit N", f"sessions: how many at most, the newest (default {past_sessions.AT_ONCE})."
+        "--limit", f"sessions: how many at most, the newest (default {past_sessions.AT_ONCE})."
     ),
     dry_run: bool = flag("--dry-run -n", "claude, sessions, git-log, adr: only say what it finds."),
 ) -> Answer:
@@ -161,9 +162,13 @@ def _counts(items: Iterable[Any], *statuses: str) -> dict[str, int]:
     return {status: found[status] for status in statuses}
 
 
-def _changes(items: list[Any], place: str) -> Iterator[str]:
+def _would(dry: bool) -> str:
+    return "would be " if dry else ""
+
+
+def _changes(items: list[Any], place: str, would: str) -> Iterator[str]:
     """A line for each item that changes something or is left out; refused ones are named at once.
-    `place`: the attribute that says where an item comes from.
+    `place`: the attribute that says where an item comes from; `would`: of `_would`.
     """
     for item in items:
         where, id = getattr(item, place), f"{item.id[:8]} " if item.id else ""
@@ -171,7 +176,7 @@ def _changes(items: list[Any], place: str) -> Iterator[str]:
             refused(f"'{where}': {item.reason}", getattr(item, "hint", ""))
         elif item.status in ("stored", "edited"):
             why = f" ({item.reason})" if item.reason else ""
-            yield f"{id}{item.status} {where}: {item.title}{why}"
+            yield f"{id}{would}{item.status} {where}: {item.title}{why}"
         elif item.status == "left out":
             yield f"left out {where}: {item.reason}"
 
@@ -190,7 +195,8 @@ def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: b
     if sight and not dry:
         automemory.keep(store.repo.mem_dir, sight)
     counts = _counts(report.items, "stored", "edited", "known", "ours", "refused")
-    lines, would = [*_changes(report.items, "file")], "would be " if dry else ""
+    would = _would(dry)
+    lines = [*_changes(report.items, "file", would)]
     lines.append(
         f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
         f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
@@ -212,23 +218,12 @@ def _sessions(store: Store, most: int, dry: bool) -> Answer:
     for why in report.failed:
         refused(why)
     counts = _counts((o for _, _, o in report.outcomes), "suggested", "known", "refused", "skipped")
-    lines, suggested = [], []
+    lines, suggested, would = [], [], _would(dry)
     for session, c, o in report.outcomes:
         if o.status == "suggested":
-            first, id = c.text.partition("\n")[0][:100], f"{o.id[:8]} " if o.id else ""
-            lines.append(f"{id}suggested {session.agent} {c.at[:10]} {o.type}: {first}")
-            suggested.append(
-                {
-                    **values(session, "agent"),
-                    **values(c, "session", "role"),
-                    **values(o, "id", "type"),
-                    "confidence": round(o.confidence, 4),
-                    "created_at": c.at or None,
-                    "body": c.text,
-                    "supersedes": o.old or None,
-                }
-            )
-    would = "would be " if dry else ""
+            lines.append(_judged(c, o, f"{session.agent} {c.at[:10]}", would))
+            origin = {"agent": session.agent, **values(c, "session", "role")}
+            suggested.append({**origin, **_verdict(c, o), "created_at": c.at or None})
     beyond = sum(o.reason == pipeline.BEYOND for _, _, o in report.outcomes)
     lines.append(
         f"{counts['suggested']} {would}suggested, {counts['known']} known, {counts['refused']}"
@@ -253,6 +248,23 @@ def _sessions(store: Store, most: int, dry: bool) -> Answer:
     return Answer(answer, lines, 1 if report.failed else 0)
 
 
+def _judged(c: Candidate, o: pipeline.Outcome, origin: str, would: str) -> str:
+    """One line about a text that capture would keep or suggest."""
+    id = f"{o.id[:8]} " if o.id else ""
+    return f"{id}{would}{o.status} {origin} {o.type}: {c.text.partition(chr(10))[0][:100]}"
+
+
+def _verdict(c: Candidate, o: pipeline.Outcome) -> dict[str, Any]:
+    """The same for --json; a refused text is not repeated."""
+    return {
+        **values(o, "id"),
+        "type": o.type or None,
+        "confidence": round(o.confidence, 4),
+        "body": c.text if o.status != "refused" else None,
+        "supersedes": o.old or None,
+    }
+
+
 def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     """Keeps what commit messages say for certain; proposes the surest of the rest."""
     hint = "write it like v1.0..HEAD"
@@ -269,27 +281,16 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     most = store.settings.number("suggestions") * suggestions.HELD
     outcomes = pipeline.keep(store, candidates, scope=scope, most=most, dry=dry)
     counts = _counts(outcomes, "kept", "suggested", "known", "refused", "skipped")
-    lines, kept = [], []
+    lines, kept, would = [], [], _would(dry)
     for c, o in zip(candidates, outcomes, strict=True):
         if o.status not in ("kept", "suggested", "refused"):
             continue
         if o.status == "refused":
             refused(f"commit {c.commit[:8]}: {o.reason}")
         else:
-            first, id = c.text.partition("\n")[0][:100], f"{o.id[:8]} " if o.id else ""
-            lines.append(f"{id}{o.status} {c.commit[:8]} {o.type}: {first}")
-        kept.append(
-            {
-                **values(c, "commit", "paths"),
-                **values(o, "status", "id", "reason"),
-                "type": o.type or None,
-                "confidence": round(o.confidence, 4),
-                "stage": o.stage or None,
-                "body": c.text if o.status != "refused" else None,
-                "supersedes": o.old or None,
-            }
-        )
-    would = "would be " if dry else ""
+            lines.append(_judged(c, o, c.commit[:8], would))
+        about = {**values(c, "commit", "paths"), **values(o, "status", "reason")}
+        kept.append({**about, **_verdict(c, o), "stage": o.stage or None})
     summary = (
         f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
         f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
@@ -306,7 +307,8 @@ def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool) ->
     place = os.path.abspath(given) if given else ""
     items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
     counts = _counts(items, "stored", "edited", "known", "left out", "refused")
-    lines, would = [*_changes(items, "path")], "would be " if dry else ""
+    would = _would(dry)
+    lines = [*_changes(items, "path", would)]
     lines.append(
         f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
         f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"

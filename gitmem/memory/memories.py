@@ -57,16 +57,17 @@ def full_id(cache: Cache, prefix: str) -> str:
     # Another tool's record may have any id; typed whole it is found.
     if cache.db.execute("SELECT 1 FROM memory WHERE id = ?", (prefix,)).fetchone():
         return prefix
-    prefix = prefix.strip().lower()
+    given, prefix = prefix, prefix.strip().lower()
     if not is_prefix(prefix):
         raise MemError(
-            f"'{prefix[:40]}' is no memory id",
+            f"'{given[:40]}' is no memory id",
             hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
         )
     sql = "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5"
     ids = [id for (id,) in cache.db.execute(sql, (prefix, prefix + "g"))]
     if not ids:
-        raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
+        hint = "`git mem list --all` shows every memory; `git mem promote` makes a commit one"
+        raise MemError(f"no memory '{prefix}'", hint=hint)
     if len(ids) > 1:
         raise ambiguous(prefix, ids)
     return str(ids[0])
