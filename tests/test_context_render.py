@@ -364,6 +364,7 @@ def test_a_memory_of_a_megabyte_costs_no_more_than_what_is_shown() -> None:
             "## Decision\nWe use Postgres.\n## Why?\nOrders; see #12\n### More\n##",
             "Decision: We use Postgres. Why? Orders; see #12. More: ##",
         ),
+        ("", "**Decision.**\n\n- *one*\n\ntwo", "**Decision.** - *one*. two"),
     ],
 )
 def test_title_and_body_are_one_text_without_repeats(

@@ -238,7 +238,7 @@ def _joined(text: str) -> str:
             words = heading + ":" * (heading[-1] not in _ENDS)
             ends = True
         if words and out:
-            out += ". " if ends and out[-1] not in _ENDS else " "
+            out += ". " if ends and out.rstrip("*_")[-1:] not in _ENDS else " "
         out += words
         ends = not words
     return out
