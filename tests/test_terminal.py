@@ -188,6 +188,23 @@ def test_a_headline_is_the_title_or_the_line_it_was_derived_from(
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(
+    ("text", "flowing"),
+    [
+        ("a line that was\nbroken\n\nnext", "a line that was broken\n\nnext"),
+        ("the ways:\n- one\n  way\n- two\n1. x", "the ways:\n- one\n  way\n- two\n1. x"),
+        (
+            "# Title\n**Decision.** x\n> said\n    code",
+            "# Title\n**Decision.** x\n> said\n    code",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_paragraph_flows_and_lists_and_code_keep_their_lines(text: str, flowing: str) -> None:
+    assert terminal.flowing(text) == flowing
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["plain words in a row", "数据库连接池的大小", "e\u0301" * 30, ""])
 def test_no_line_is_wider_than_it_may_be(text: str) -> None:
     for most in range(3, 40):

@@ -6,7 +6,7 @@ from typing import Any
 from ..core import record
 from ..core.plural import many
 from ..core.record_fields import ENTRIES, FIELDS
-from .terminal import Span, block, cells, cut, folded, pairs, safe, show, width
+from .terminal import Span, block, cells, cut, flowing, folded, pairs, safe, show, width
 
 _LINES, _ROWS = 6, 3  # of a hit's text, in a pipe and on a terminal
 
@@ -45,8 +45,10 @@ def hit(item: dict[str, Any], note: str = "") -> None:
     """
     title, rest = record.headline(item["title"], item["body"])
     title, tail = safe(title), _tail([_remarks(item), *_origin(item)])
-    lines = [line for line in safe(rest, lines=True).splitlines() if line.strip()]
     limit, most = _LINES, width()
+    rest = safe(rest, lines=True)
+    lines = (flowing(rest) if most else rest).splitlines()
+    lines = [line for line in lines if line.strip()]
     notes = [note] if note else []
     if most:
         limit, room = _ROWS, _room(item, most)
@@ -59,7 +61,10 @@ def hit(item: dict[str, Any], note: str = "") -> None:
     for line in lines[:limit]:
         show(("    " + line, ""))
     if len(lines) > limit:
-        notes = [f"… {len(lines) - limit} more lines: git mem show {item['id'][:8]}", *notes]
+        notes = [
+            f"… {many(len(lines) - limit, 'more line')}: git mem show {item['id'][:8]}",
+            *notes,
+        ]
     for line in notes:
         show(("    " + line, "dim"))
 

@@ -4,6 +4,7 @@ No library: importing rich would cost 34 ms of every call.
 """
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ safe = sanitize.shown
 
 Span = tuple[str, str]  # a text that is safe to show, and its style
 
+_OWN_LINE = re.compile(r"\s|[-+*>#|`]|\d+[.)] ")
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 _ui = ""  # `color.ui` of the opened repository
 
@@ -101,6 +103,19 @@ def folded(text: str, most: int) -> list[str]:
             line, gap = line + gap + word, " "
         lines.append(line)
     return lines
+
+
+def flowing(text: str) -> str:
+    """A text whose paragraphs are one line each, however they were broken; entries of lists,
+    quotations, headings and what is indented stay lines.
+    """
+    out: list[str] = []
+    for line in text.splitlines():
+        if out and out[-1].strip() and line.strip() and not _OWN_LINE.match(line):
+            out[-1] += " " + line
+        else:
+            out.append(line)
+    return "\n".join(out)
 
 
 def _first(text: str, most: int) -> str:
