@@ -37,6 +37,16 @@ def write(
     return path
 
 
+def write_role(directory: pathlib.Path) -> None:
+    write(
+        directory,
+        "user_role",
+        "The user is a data scientist: ten years of Go, first time with React.",
+        "user",
+        "Who the user is",
+    )
+
+
 def fill(directory: pathlib.Path) -> None:
     write(
         directory,
@@ -47,13 +57,7 @@ def fill(directory: pathlib.Path) -> None:
         "feedback",
         "Integration tests hit a real database, not mocks",
     )
-    write(
-        directory,
-        "user_role",
-        "The user is a data scientist: ten years of Go, first time with React.",
-        "user",
-        "Who the user is",
-    )
+    write_role(directory)
     write(
         directory,
         "linear_ingest",

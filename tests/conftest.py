@@ -145,6 +145,12 @@ class Lab:
     def json(self, cwd: pathlib.Path | str, *argv: str, **kw: Any) -> Any:
         return json.loads(self.mem(cwd, *argv, "--json", **kw))
 
+    def said(self, cwd: pathlib.Path | str, *argv: str) -> str:
+        """What a command says beside its answer."""
+        done = self.run(cwd, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
+        return done.stderr
+
     def repo(self, name: str = "repo", commits: int = 1, *options: str) -> pathlib.Path:
         path = self.root / name
         settings = [self.root / ".gitconfig", self.root / ".config"]
@@ -168,6 +174,10 @@ class Lab:
             self.git(path, "-c", "maintenance.auto=false", "commit", "-q", "-m", f"commit {i}")
         return path
 
+    def unite(self, repo: pathlib.Path, theirs: str, ref: str = "mem/team") -> None:
+        """Stock git takes the notes of another ref in."""
+        self.git(repo, "notes", f"--ref={ref}", "merge", "-q", "-s", "cat_sort_uniq", theirs)
+
     def lines(self, repo: pathlib.Path, ref: str = "mem/team") -> list[str]:
         """Every line of every note of a ref, read with stock git."""
         out = []
@@ -178,6 +188,19 @@ class Lab:
                 if line.strip()
             ]
         return out
+
+
+class Repository:
+    """A repository where `init` has run."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.repo = lab.repo()
+        lab.mem(self.repo, "init")
+        self.mem = self.repo / ".git" / "mem"
+
+    def store(self) -> Store:
+        return open_store(self.lab.env, str(self.repo))
 
 
 @pytest.fixture

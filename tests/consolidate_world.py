@@ -6,10 +6,9 @@ import json
 import time
 from typing import Any
 
-from conftest import Lab
+from conftest import Repository
 
 from gitmem.memory import remember
-from gitmem.store import Store, open_store
 
 WIPED = "The staging database is wiped every Sunday"
 MONDAY = "The staging database is wiped every Monday"
@@ -19,17 +18,8 @@ REDIS = "Sessions are kept in Redis"
 COOKIES = "Sessions are kept in signed cookies, not in Redis"
 
 
-class Place:
-    """A repository, and hands to store and to look."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.repo = lab.repo()
-        lab.mem(self.repo, "init")
-        self.mem = self.repo / ".git" / "mem"
-
-    def store(self) -> Store:
-        return open_store(self.lab.env, str(self.repo))
+class Place(Repository):
+    """Hands to store and to look."""
 
     def add(self, *texts: str, **fields: Any) -> list[str]:
         """Ids of new memories, one after the other in time."""

@@ -4,12 +4,14 @@ run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 
 from conftest import Lab
 
@@ -33,6 +35,19 @@ def hire(lab: Lab, repo: pathlib.Path, text: str = "exec sleep 300\n", where: st
             script.read_text(),
         )
     )
+
+
+@contextlib.contextmanager
+def installation(lab: Lab) -> Iterator[pathlib.Path]:
+    """A repository with hooks whose worker sleeps until the test is over, so that what they append
+    stays to be looked at.
+    """
+    repo = lab.repo()
+    lab.mem(repo, "remember", "something to begin with")
+    lab.mem(repo, "install", "git", "--pre-push")
+    hire(lab, repo)
+    yield repo
+    dismiss(repo)
 
 
 def number(repo: pathlib.Path, where: str = ".git") -> int:

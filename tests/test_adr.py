@@ -128,6 +128,12 @@ The header was tried: caches ignored it.
 """
 
 
+def decision(text: str, name: str = "") -> adr.Decision:
+    got = adr.parse(text, name)
+    assert isinstance(got, adr.Decision), got
+    return got
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "title", "date", "first", "also"),
@@ -149,8 +155,7 @@ The header was tried: caches ignored it.
 def test_a_record_of_each_common_shape_begins_with_its_decision(
     text: str, title: str, date: str, first: str, also: str
 ) -> None:
-    got = adr.parse(text, "0007-name.md")
-    assert isinstance(got, adr.Decision), got
+    got = decision(text, "0007-name.md")
     assert (got.title, got.status, got.date) == (title, "accepted", date)
     assert got.body.startswith(first) and also in got.body
     assert "Date:" not in got.body and "tatus" not in got.body
@@ -159,8 +164,7 @@ def test_a_record_of_each_common_shape_begins_with_its_decision(
 @pytest.mark.quick
 def test_options_that_were_rejected_are_part_of_the_memory() -> None:
     """ "Why not Hamcrest?" is what people ask of a decision."""
-    got = adr.parse(MADR4)
-    assert isinstance(got, adr.Decision) and "### Hamcrest" in got.body
+    assert "### Hamcrest" in decision(MADR4).body
 
 
 @pytest.mark.quick
@@ -179,8 +183,7 @@ def test_options_that_were_rejected_are_part_of_the_memory() -> None:
 def test_a_status_is_read_as_tools_and_people_write_it(
     status: str, word: str, successor: str
 ) -> None:
-    got = adr.parse(NYGARD.format(status=status))
-    assert isinstance(got, adr.Decision)
+    got = decision(NYGARD.format(status=status))
     assert (got.status, got.successor) == (word, successor)
     said = f"Status: {status}\n\n## Decision"
     assert got.body.startswith("## Decision" if word == "accepted" else said)

@@ -46,7 +46,7 @@ def settle(lab: Lab, clones: list[pathlib.Path], how: str) -> None:
                 continue
             ref, track = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"
             lab.git(clone, "fetch", "-q", "origin", f"+{ref}:{track}")
-            lab.git(clone, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", track)
+            lab.unite(clone, track)
             lab.git(clone, "push", "-q", "origin", ref)
 
 

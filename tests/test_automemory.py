@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from automemory_world import SECRET, fill, memory, start, write
+from automemory_world import SECRET, fill, memory, start, write, write_role
 from conftest import Lab
 
 
@@ -64,13 +64,7 @@ def test_an_edited_topic_is_one_new_version_and_a_removed_one_stays(lab: Lab) ->
     ]
     (edit,) = [r for r in records if r["op"] == "edit"]
     assert edit["id"] == create["id"] and len(edit["after"]) == 1
-    write(
-        directory,
-        "user_role",
-        "The user is a data scientist: ten years of Go, first time with React.",
-        "user",
-        "Who the user is",
-    )
+    write_role(directory)
     assert lab.json(repo, "import", "claude")["edited"] == 1, (
         "what was taken back is a new version, too"
     )

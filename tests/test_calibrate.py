@@ -5,15 +5,13 @@ what was not seen.
 from __future__ import annotations
 
 import json
-import os
 import random
-import re
 import shutil
 import sys
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, Repository
 
 from gitmem.capture import (
     calibrate,
@@ -28,7 +26,6 @@ from gitmem.capture.candidates import Candidate
 from gitmem.capture.linear import PACKAGED, Calibration
 from gitmem.core import record
 from gitmem.core.errors import MemError
-from gitmem.hooks import announce, spool
 from gitmem.store import open_store
 
 
@@ -200,16 +197,10 @@ def test_the_text_plot_marks_where_a_bar_should_end() -> None:
 # --- the command ------------------------------------------------------------
 
 
-class Place:
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.repo = lab.repo()
-        lab.mem(self.repo, "init")
-        self.mem = self.repo / ".git" / "mem"
-
+class Place(Repository):
     def decide(self, found: list[Label], start: int = 0) -> list[str]:
         """Suggestions with these packaged confidences, and the verdicts on them."""
-        store = open_store(self.lab.env, str(self.repo))
+        store = self.store()
         try:
             drafts = [
                 {
@@ -244,7 +235,7 @@ class Place:
         return self.lab.json(self.repo, "calibrate", *argv, rc=(rc,))
 
     def now(self) -> Calibration:
-        store = open_store(self.lab.env, str(self.repo))
+        store = self.store()
         try:
             return calibrate.load(store).calibration
         finally:
@@ -354,7 +345,7 @@ def test_without_scikit_learn_calibrating_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MemError, match="scikit-learn is not installed") as error:
         calibrate.judge(labels(60, STRICT), PACKAGED)
-    assert "pip install 'git-mem[llm]'" in error.value.hint
+    assert "-m pip install scikit-learn`" in error.value.hint
     assert place.now() == PACKAGED  # reading numbers needs none
 
 
@@ -432,73 +423,3 @@ def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: 
     place.lab.mem(place.repo, "remember", "said by hand")
     place.lab.mem(place.repo, "forget", ids[0])
     assert place.calibrate(rc=1)["unasked"] == {"stored": 3, "taken_back": 1}
-
-
-# --- announcing -------------------------------------------------------------
-
-
-def start(place: Place, source: str = "startup", agent: str = "claude") -> dict[str, Any]:
-    payload = json.dumps(
-        {
-            "session_id": "s",
-            "cwd": str(place.repo),
-            "hook_event_name": "SessionStart",
-            "source": source,
-        }
-    )
-    out = place.lab.mem(
-        place.repo,
-        "hook",
-        "SessionStart",
-        "--agent",
-        agent,
-        stdin=payload,
-        env={"GIT_MEM_PATIENCE": "50"},
-    )
-    found: dict[str, Any] = json.loads(out) if out else {}
-    return found
-
-
-def test_what_was_captured_is_announced_once_at_the_next_start(place: Place) -> None:
-    id = place.lab.json(
-        place.repo, "remember", "Captured sentence", "--private", "--tag", "captured"
-    )["id"]
-    announce.add(str(place.mem), [id], ["e" * 32, "f" * 32])
-    assert "systemMessage" not in start(place, "compact")
-    said = start(place)
-    assert f"; 1 memory was captured ({id[:8]}): " in said["systemMessage"]
-    assert "2 suggestions wait" in said["systemMessage"]
-    assert "Captured sentence" in said["hookSpecificOutput"]["additionalContext"]
-    assert re.fullmatch("git mem: [0-9 of]*(memory|memories)", start(place)["systemMessage"])
-
-
-def test_an_announcement_comes_also_where_there_is_nothing_else_to_say(place: Place) -> None:
-    announce.add(str(place.mem), [], ["e" * 32])
-    assert "1 suggestion waits: `git mem review`" in start(place)["systemMessage"]
-    assert start(place).get("systemMessage") is None
-
-
-def test_an_agent_that_shows_its_user_nothing_leaves_the_announcement_to_one_that_does(
-    place: Place,
-) -> None:
-    announce.add(str(place.mem), ["e" * 32])
-    assert "systemMessage" not in start(place, agent="cursor")
-    assert "systemMessage" in start(place)
-
-
-def test_a_hook_that_was_killed_before_it_spoke_loses_no_announcement(tmp_path: Any) -> None:
-    announce.add(str(tmp_path), ["a" * 32])
-    first = announce.message(str(tmp_path))
-    announce.add(str(tmp_path), ["b" * 32])
-    assert announce.message(str(tmp_path)) == first
-    announce.told(str(tmp_path))
-    assert "bbbbbbbb" in announce.message(str(tmp_path))
-
-
-def test_a_foreign_line_in_the_file_says_nothing(tmp_path: Any) -> None:
-    (tmp_path / announce.FILE).write_bytes(
-        b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n"
-    )
-    assert announce.message(str(tmp_path)).startswith("1 memory was captured (aaaaaaaa)")
-    assert os.stat(tmp_path / "captured.telling").st_size
-    assert not spool.waiting(str(tmp_path))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 
 import pytest
 from conftest import Lab
@@ -14,13 +13,6 @@ from hook_world import Hooks
 
 NEVER = "this clone has never fetched memories: `git mem init && git mem pull`"
 NOT_UNITED = "memories of the team were fetched and not taken in yet: `git mem pull`"
-
-
-def said(lab: Lab, repo: pathlib.Path, *words: str) -> str:
-    """What a command says beside its answer."""
-    done = lab.run(repo, sys.executable, "-m", "gitmem", *words)
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
-    return done.stderr
 
 
 @pytest.fixture
@@ -44,27 +36,27 @@ def fresh(lab: Lab, team: pathlib.Path) -> pathlib.Path:
 def test_a_fresh_clone_says_that_it_has_never_fetched_memories(
     lab: Lab, fresh: pathlib.Path
 ) -> None:
-    assert f"hint: {NEVER}" in said(lab, fresh, "recall", "where do orders live")
-    assert f"hint: {NEVER}" in said(lab, fresh, "list", "--json")
+    assert f"hint: {NEVER}" in lab.said(fresh, "recall", "where do orders live")
+    assert f"hint: {NEVER}" in lab.said(fresh, "list", "--json")
     assert NEVER in lab.mem(fresh, "status")
     lab.mem(fresh, "init")
-    assert "`git mem pull` looks for some" in said(lab, fresh, "list")
+    assert "`git mem pull` looks for some" in lab.said(fresh, "list")
     lab.mem(fresh, "pull")
-    assert said(lab, fresh, "list") == said(lab, fresh, "recall", "orders") == ""
+    assert lab.said(fresh, "list") == lab.said(fresh, "recall", "orders") == ""
 
 
 def test_memories_that_were_fetched_and_not_united_are_named(lab: Lab, fresh: pathlib.Path) -> None:
     lab.mem(fresh, "init", "--offline")
     lab.git(fresh, "fetch", "-q")
-    assert said(lab, fresh, "list") == f"hint: {NOT_UNITED}\n"
+    assert lab.said(fresh, "list") == f"hint: {NOT_UNITED}\n"
 
 
 def test_where_no_remote_could_have_some_nothing_is_said(lab: Lab) -> None:
     alone = lab.repo()
-    assert said(lab, alone, "list") == said(lab, alone, "recall", "orders") == ""
+    assert lab.said(alone, "list") == lab.said(alone, "recall", "orders") == ""
     lab.git(alone, "remote", "add", "origin", "../nowhere")
     lab.mem(alone, "remember", "tea at four", "--private")
-    assert said(lab, alone, "list") == ""
+    assert lab.said(alone, "list") == ""
 
 
 def told(lab: Lab, repo: pathlib.Path, agent: str = "", **fields: str) -> str:

@@ -50,18 +50,17 @@ def hooks(lab: Lab) -> Hooks:
     return make(lab)
 
 
+def add(lab: Lab, repo: pathlib.Path, bodies: list[str]) -> None:
+    """Stores memories, and starts no worker beside the test."""
+    lines = "".join(json.dumps({"body": body}) + "\n" for body in bodies)
+    off = {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=lines, env=off)
+
+
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
     path = lab.repo()
-    lines = "".join(json.dumps({"body": body}) + "\n" for body in [BODY, *OTHERS])
-    lab.mem(
-        path,
-        "remember",
-        "--jsonl",
-        "-",
-        stdin=lines,
-        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
-    )  # no worker beside the tests
+    add(lab, path, [BODY, *OTHERS])
     return path
 
 
@@ -101,18 +100,7 @@ def test_what_words_and_table_find_first_is_read_before_there_are_vectors(
     lab: Lab, repo: pathlib.Path
 ) -> None:
     """Among 500 others that the table takes for no nearer, and which have no vector yet either."""
-    others = "".join(
-        json.dumps({"body": f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}"}) + "\n"
-        for n in range(500)
-    )
-    lab.mem(
-        repo,
-        "remember",
-        "--jsonl",
-        "-",
-        stdin=others,
-        env={"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"},
-    )
+    add(lab, repo, [f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}" for n in range(500)])
     body, weight = first(lab, repo)
     assert body == BODY and weight < 0.1 and missing(lab, repo) == len(OTHERS) + 501
     with_table = lab.json(

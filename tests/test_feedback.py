@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from hook_world import Hooks, make
 
 from gitmem.agents import receipts, session
 from gitmem.core import confidence, record, short
@@ -104,11 +103,6 @@ def table(store: Store) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def place(lab: Lab) -> Place:
     return Place(lab)
-
-
-@pytest.fixture
-def hooks(lab: Lab) -> Hooks:
-    return make(lab)
 
 
 def test_a_session_leaves_one_record_with_short_names_and_counts(place: Place) -> None:
@@ -417,16 +411,7 @@ def test_two_clones_that_unite_their_private_notes_have_one_table(place: Place, 
     twin.tend()
     for here, there in ((place, twin), (twin, place)):
         lab.git(here.repo, "fetch", "-q", str(there.repo), "refs/notes/mem/private:refs/notes/x")
-        lab.git(
-            here.repo,
-            "notes",
-            "--ref=mem/private",
-            "merge",
-            "-q",
-            "-s",
-            "cat_sort_uniq",
-            "refs/notes/x",
-        )
+        lab.unite(here.repo, "refs/notes/x", "mem/private")
     assert place.table() == twin.table()
     assert {row[0]: row[2:4] for row in place.table()} == {
         a: (2.0, 0.0),
@@ -466,60 +451,6 @@ def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Pla
     }
     text = place.lab.mem(place.repo, "stats")
     assert "4 (2 used, 2 not), in 2 sessions" in text and "{" not in text
-
-
-# --- hooks --------------------------------------------------------------------
-
-
-def test_an_answer_that_names_a_memory_it_was_shown_is_noted_by_id_alone(hooks: Hooks) -> None:
-    told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
-    id = told.split(' id="')[1][:8]
-    assert (
-        hooks.call(
-            "Stop", last_assistant_message=f"We store UTC, says memory {id}. Top secret words."
-        )
-        == ""
-    )
-    (full,) = hooks.noted()["cited"]
-    assert full.startswith(id) and len(full) == 32
-    with open(session.path_of(hooks.mem_dir, "s1"), encoding="utf-8") as f:
-        assert "secret" not in f.read()
-
-
-def test_an_answer_that_names_a_memory_nobody_showed_it_is_not_noted(hooks: Hooks) -> None:
-    (blocker,) = [m["id"] for m in hooks.lab.json(hooks.repo, "list", "--type", "blocker")]
-    hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
-    assert hooks.call("Stop", last_assistant_message=f"See {blocker} and {blocker[:8]}.") == ""
-    assert hooks.call("Stop") == ""
-    assert hooks.call("Stop", last_assistant_message=5) == ""
-    assert hooks.noted()["cited"] == []
-
-
-def test_a_subagents_answer_counts_for_its_session(hooks: Hooks) -> None:
-    told = hooks.call("SubagentStart", agent_id="a1", agent_type="Explore")
-    id = told.split(' id="')[1][:8]
-    assert (
-        hooks.call(
-            "SubagentStop",
-            agent_id="a1",
-            agent_type="Explore",
-            last_assistant_message=f"By {id}: yes",
-        )
-        == ""
-    )
-    assert [full[:8] for full in hooks.noted()["cited"]] == [id]
-
-
-def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
-    from gitmem import worker
-
-    told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
-    id = told.split(' id="')[1][:8]
-    hooks.call("Stop", last_assistant_message=f"UTC ({id}).")
-    hooks.call("SessionEnd", reason="other", env={"GIT_MEM_NO_WORKER": "1"})
-    worker.run(str(hooks.repo / ".git"), hooks.lab.env, linger=0.0, wait=30.0)
-    (used,) = [m for m in hooks.lab.json(hooks.repo, "list") if m.get("use")]
-    assert used["id"].startswith(id) and used["use"]["used"] == 1
 
 
 def test_the_table_is_read_by_rows_alone() -> None:

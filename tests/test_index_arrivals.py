@@ -18,7 +18,7 @@ from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
 from gitmem.memory import listing, recall, remember
-from gitmem.store import open_store
+from gitmem.store import Store, open_store
 
 
 def drafts(count: int, word: str = "invoice") -> str:
@@ -37,16 +37,7 @@ def pull(lab: Lab, clone: pathlib.Path) -> None:
     lab.git(
         clone, "fetch", "-q", "origin", "+refs/notes/mem/team:refs/notes/remotes/origin/mem/team"
     )
-    lab.git(
-        clone,
-        "notes",
-        "--ref=mem/team",
-        "merge",
-        "-q",
-        "-s",
-        "cat_sort_uniq",
-        "refs/notes/remotes/origin/mem/team",
-    )
+    lab.unite(clone, "refs/notes/remotes/origin/mem/team")
 
 
 def pair(lab: Lab) -> tuple[pathlib.Path, pathlib.Path]:
@@ -184,13 +175,18 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(
     assert files_with(repo, b"zanzibar") == []
 
 
-def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
-    repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
+def of_older_space(lab: Lab) -> Store:
+    """A store whose vectors were made by another table."""
+    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(lab.repo()))
     remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
     listing.list_memories(store, Filter())
     assert store._cache
     store._cache.set_meta("space", "an-older-space")
+    return store
+
+
+def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
+    store = of_older_space(lab)
     store._cache.db.execute(
         "UPDATE vector SET v = zeroblob(length(v)), crc = -1"
     )  # reading one of them would raise
@@ -204,12 +200,7 @@ def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
 def test_vectors_of_another_space_take_no_part_where_they_cannot_be_replaced(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repo = lab.repo()
-    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(repo))
-    remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
-    listing.list_memories(store, Filter())
-    assert store._cache
-    store._cache.set_meta("space", "an-older-space")
+    store = of_older_space(lab)
     with monkeypatch.context() as patch:
         patch.setattr(Cache, "writable", False)
         for wanted in (Filter(), Filter(types=["discovery"])):

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 
 import pytest
 from conftest import Lab
 
 from gitmem.memory.misnamed import nearest_path
-
-
-def noted(lab: Lab, repo: pathlib.Path, *words: str) -> str:
-    done = lab.run(repo, sys.executable, "-m", "gitmem", *words)
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
-    return done.stderr
 
 
 @pytest.fixture
@@ -46,14 +39,14 @@ def test_a_path_that_is_nowhere_is_noted_with_the_nearest_and_stored(
 ) -> None:
     note = "note: 'net.py' is not at HEAD; did you mean src/net.py?\n"
     for words in (["recall", "retries", "--path"], ["list", "--path"], ["why"]):
-        assert note in noted(lab, repo, *words, "net.py")
-    assert noted(lab, repo, "remember", "retries back off", "--path", "net.py:1") == note
+        assert note in lab.said(repo, *words, "net.py")
+    assert lab.said(repo, "remember", "retries back off", "--path", "net.py:1") == note
     (memory,) = lab.json(repo, "list")
     assert [p["path"] for p in memory["paths"]] == ["net.py"]
     # What a memory names is no mistake of whoever asks for it.
     for words in (["recall", "retries", "--path"], ["list", "--path"], ["why"]):
-        assert noted(lab, repo, *words, "net.py") == ""
-    assert noted(lab, repo, "edit", memory["id"], "--path", "f0.tx") == (
+        assert lab.said(repo, *words, "net.py") == ""
+    assert lab.said(repo, "edit", memory["id"], "--path", "f0.tx") == (
         "note: 'f0.tx' is not at HEAD; did you mean f0.txt?\n"
     )
 
@@ -62,7 +55,7 @@ def test_lines_of_a_file_that_is_nowhere_are_refused_with_the_nearest(
     lab: Lab, repo: pathlib.Path
 ) -> None:
     for command in ("why", "blame"):
-        said = noted(lab, repo, command, "src/nte.py:1")
+        said = lab.said(repo, command, "src/nte.py:1")
         assert said.splitlines() == [
             "error: no file 'src/nte.py' at HEAD", "hint: did you mean src/net.py?"
         ]  # fmt: skip
@@ -71,36 +64,35 @@ def test_lines_of_a_file_that_is_nowhere_are_refused_with_the_nearest(
 def test_what_is_there_or_may_come_is_not_noted(lab: Lab, repo: pathlib.Path) -> None:
     (repo / "src" / "new.py").write_text("not committed\n")
     for path in ("src/net.py", "src", "src/", ".", "src/new.py", "src/net.py:1", "src/net.py:1:4"):
-        assert noted(lab, repo, "remember", f"about {path}", "--path", path) == ""
-        assert noted(lab, repo, "list", "--path", path) == ""
-    assert noted(lab, repo, "list", "--path", "far/away.c") == "note: 'far/away.c' is not at HEAD\n"
+        assert lab.said(repo, "remember", f"about {path}", "--path", path) == ""
+        assert lab.said(repo, "list", "--path", path) == ""
+    assert lab.said(repo, "list", "--path", "far/away.c") == "note: 'far/away.c' is not at HEAD\n"
 
 
 def test_the_path_is_looked_for_at_the_commit_that_is_named(lab: Lab, repo: pathlib.Path) -> None:
     lab.git(repo, "mv", "src/net.py", "src/wire.py")
     lab.git(repo, "commit", "-q", "-m", "rename")
     words = ("remember", "retries back off", "--path", "src/net.py")
-    assert noted(lab, repo, *words, "--commit", "HEAD~1") == ""
-    assert noted(lab, repo, "list", "--at", "HEAD~1", "--path", "wire.py") == (
+    assert lab.said(repo, *words, "--commit", "HEAD~1") == ""
+    assert lab.said(repo, "list", "--at", "HEAD~1", "--path", "wire.py") == (
         "note: 'wire.py' is not at HEAD~1\n"
     )
 
 
 def test_before_the_first_commit_no_path_is_noted(lab: Lab) -> None:
     repo = lab.repo(commits=0)
-    assert noted(lab, repo, "remember", "retries back off", "--path", "net.py") == ""
-    assert noted(lab, repo, "list", "--path", "nte.py") == ""
+    assert lab.said(repo, "remember", "retries back off", "--path", "net.py") == ""
+    assert lab.said(repo, "list", "--path", "nte.py") == ""
 
 
 def test_an_unusual_type_is_noted_with_the_nearest_and_stored(lab: Lab, repo: pathlib.Path) -> None:
     note = "note: 'decison' is none of the usual types; did you mean decision?\n"
-    assert noted(lab, repo, "list", "--type", "decison") == note
-    assert noted(lab, repo, "recall", "orders", "--type", "Decison") == note
-    assert noted(lab, repo, "remember", "orders live in PostgreSQL", "--type", "decison") == note
+    assert lab.said(repo, "list", "--type", "decison") == note
+    assert lab.said(repo, "recall", "orders", "--type", "Decison") == note
+    assert lab.said(repo, "remember", "orders live in PostgreSQL", "--type", "decison") == note
     assert [m["type"] for m in lab.json(repo, "list")] == ["decison"]
     # A word of the team's own is one, once a memory has it.
-    assert noted(lab, repo, "remember", "invoices, too", "--type", "decison") == ""
-    assert "'runbook' is none of the usual types (decision, bugfix, " in noted(
-        lab, repo, "remember", "restart the queue first", "--type", "runbook"
-    )
-    assert noted(lab, repo, "list", "--type", "runbook", "--type", "gotcha") == ""
+    assert lab.said(repo, "remember", "invoices, too", "--type", "decison") == ""
+    said = lab.said(repo, "remember", "restart the queue first", "--type", "runbook")
+    assert "'runbook' is none of the usual types (decision, bugfix, " in said
+    assert lab.said(repo, "list", "--type", "runbook", "--type", "gotcha") == ""

@@ -146,16 +146,7 @@ def test_continuations_survive_a_stock_merge_and_a_prune_in_another_clone(lab: L
         )
         repo.git.close()
     lab.git(path, "fetch", "-q", str(other), f"{REF}:refs/notes/remotes/other/team")
-    lab.git(
-        path,
-        "notes",
-        "--ref=mem/team",
-        "merge",
-        "-q",
-        "-s",
-        "cat_sort_uniq",
-        "refs/notes/remotes/other/team",
-    )
+    lab.unite(path, "refs/notes/remotes/other/team")
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
     _, store = opened(path)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from conftest import Lab
 from consolidate_world import AGAIN, COOKIES, MONDAY, POSTGRES, REDIS, WIPED, Place
-from test_review import terminal
+from test_review_terminal import terminal
 
 
 @pytest.fixture
@@ -170,16 +170,7 @@ def test_two_clones_that_choose_differently_lose_neither(place: Place) -> None:
     place.lab.git(
         place.repo, "fetch", "-q", str(other), "refs/notes/mem/team:refs/notes/remotes/o/team"
     )
-    place.lab.git(
-        place.repo,
-        "notes",
-        "--ref=mem/team",
-        "merge",
-        "-q",
-        "-s",
-        "cat_sort_uniq",
-        "refs/notes/remotes/o/team",
-    )
+    place.lab.unite(place.repo, "refs/notes/remotes/o/team")
     assert place.bodies() == {REDIS, COOKIES}
 
 

@@ -219,16 +219,7 @@ def test_signed_records_survive_a_merge_by_stock_git(ring: Ring, lab: Lab) -> No
             lab.mem(where, "remember", f"{name} learned {i}")
     lab.git(lab.root / "of-ada", "push", "-q", "origin", "refs/notes/mem/team")
     lab.git(lab.root / "of-bob", "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/theirs")
-    lab.git(
-        lab.root / "of-bob",
-        "notes",
-        "--ref=mem/team",
-        "merge",
-        "-q",
-        "-s",
-        "cat_sort_uniq",
-        "refs/notes/theirs",
-    )
+    lab.unite(lab.root / "of-bob", "refs/notes/theirs")
     found = ring.verify(lab.root / "of-bob")
     assert (
         sorted((i["state"], i["signer"]) for i in found)

@@ -79,16 +79,7 @@ def two(lab: Lab) -> tuple[Clone, Clone]:
 
 def stock_merge(clone: Clone, other: Clone) -> None:
     clone.lab.git(clone.path, "fetch", "-q", str(other.path), f"+{REF}:refs/notes/theirs")
-    clone.lab.git(
-        clone.path,
-        "notes",
-        "--ref=mem/team",
-        "merge",
-        "-q",
-        "-s",
-        "cat_sort_uniq",
-        "refs/notes/theirs",
-    )
+    clone.lab.unite(clone.path, "refs/notes/theirs")
     clone.lab.git(clone.path, "update-ref", "-d", "refs/notes/theirs")
 
 

@@ -11,44 +11,14 @@ from typing import Any
 import pytest
 from conftest import Lab
 from places import clone, commit, head, hub, opened, publish, squash, tell
+from why_world import CODE, about, found, make, refused
 
 from gitmem.anchors import path_history
-from gitmem.memory import remember
-from gitmem.timeline import why
-
-CODE = "".join(f"def rule_{i}(x):\n    return x + {i}\n" for i in range(20))
-
-
-def found(repo: pathlib.Path, path: str, at: str = "") -> dict[str, list[str]]:
-    """{body: by what it was found}, in their order."""
-    with opened(repo) as store:
-        return {
-            m["body"]: [reason["by"] for reason in m["why"]]
-            for m in why.why(store, path, at=at, all_hits=True).items
-        }
-
-
-def about(lab: Lab, repo: pathlib.Path, text: str, *paths: str, commit: str = "HEAD") -> str:
-    return str(
-        lab.json(repo, "remember", text, "--commit", commit, *[f"--path={p}" for p in paths])["id"]
-    )
-
-
-def refused(lab: Lab, repo: pathlib.Path, *argv: str) -> str:
-    done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
-    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    return done.stderr
 
 
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
-    """`src/parser.py` of 40 lines, written by the second commit."""
-    path = lab.repo()
-    (path / "src").mkdir()
-    (path / "src" / "parser.py").write_text(CODE)
-    lab.git(path, "add", "-A")
-    lab.git(path, "commit", "-q", "-m", "parser")
-    return path
+    return make(lab)
 
 
 def test_a_path_is_known_by_its_name_and_the_directories_above(
@@ -229,38 +199,6 @@ def test_odd_names_are_names(lab: Lab, name: str) -> None:
     assert found(repo, "beside.py") == {}
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ("3-2", "ends before it begins"),
-        ("0", "begins before line 1"),
-        ("0-4", "begins before line 1"),
-        ("4-", "names no whole range"),
-        ("1-9000", "has more than 2,000 lines"),
-        ("123456789", "is beyond any file"),
-    ],
-)
-def test_lines_that_no_file_can_have_are_refused_as_remember_does(
-    lab: Lab, repo: pathlib.Path, lines: str, said: str
-) -> None:
-    about(lab, repo, "of the file", "src/parser.py")
-    for argv in (("why",), ("blame",), ("why", "--at", "HEAD"), ("remember", "text", "--path")):
-        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv, f"src/parser.py:{lines}")
-        assert done.returncode == 2 and f"'src/parser.py:{lines}' {said}" in done.stderr, (
-            argv,
-            done.stderr,
-        )
-    (repo / f"odd:{lines}").write_text("one\n")
-    lab.git(repo, "add", "-A")
-    lab.git(repo, "commit", "-q", "-m", "a file of that very name")
-    about(lab, repo, "of the odd one", f"odd:{lines}")
-    assert found(repo, f"odd:{lines}") == {"of the odd one": ["file", "commit"]}
-    assert "one" in lab.mem(repo, "blame", f"odd:{lines}")
-    lab.git(repo, "rm", "-q", f"odd:{lines}")
-    lab.git(repo, "commit", "-q", "-m", "gone")
-    assert set(found(repo, f"odd:{lines}", at="HEAD~1")) == {"of the odd one"}
-
-
 def test_a_path_is_read_from_where_the_caller_stands(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of the file", "src/parser.py", commit="HEAD~1")
     assert "of the file" in lab.mem(repo / "src", "why", "parser.py") and "of the file" in lab.mem(
@@ -298,18 +236,6 @@ def test_a_deleted_file_is_known_by_its_name(lab: Lab, repo: pathlib.Path) -> No
     assert item["why"] == [{"by": "file", "path": "src/parser.py"}]
     assert "no file" in refused(lab, repo, "blame", "src/parser.py")
     assert "rule_1" in lab.mem(repo, "blame", "src/parser.py:3", "--at", "HEAD~1", rc=(0, 1))
-
-
-def test_lines_that_are_not_committed_yet_have_no_commit(lab: Lab, repo: pathlib.Path) -> None:
-    tell(repo, "the rules are simple")
-    (repo / "src" / "parser.py").write_text("# new\n" + CODE)
-    told = lab.json(repo, "blame", "src/parser.py:1-2")
-    assert [(line["commit"], bool(line["memories"]), line["text"]) for line in told["lines"]] == [
-        (None, False, "# new"),
-        (head(lab, repo), True, "def rule_0(x):"),
-    ]
-    text = lab.mem(repo, "blame", "src/parser.py:1-2")
-    assert "not yet" in text and told["memories"][0]["id"][:8] in text.splitlines()[1]
 
 
 def test_unborn_detached_bare_and_shallow_repositories_answer(lab: Lab, repo: pathlib.Path) -> None:
@@ -366,99 +292,6 @@ def test_names_are_found_in_few_processes(
             lambda cache: path_history.at(store.repo, cache, store.repo.head(), "src/parser.py")
         )
         assert len(started) <= 6
-
-
-def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathlib.Path) -> None:
-    with opened(repo) as store:
-        made = remember.remember(
-            store,
-            [
-                {
-                    "body": "seven is special",
-                    "paths": [{"path": "src/parser.py", "lines": "15-16"}],
-                    "commit": "HEAD",
-                },
-                {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD~1"},
-            ],
-        )
-    assert found(repo, "src/parser.py:16") == {
-        "seven is special": ["line"],
-        "of the file": ["file"],
-    }
-    assert found(repo, "src/parser.py:12") == {
-        "of the file": ["file"]
-    }  # its commit wrote that line, too, but it says which it is about
-    lab.git(repo, "mv", "src/parser.py", "rules.py")
-    (repo / "rules.py").write_text(
-        "# one\n# two\n"
-        + CODE.replace("    return x + 7\n", "        return x + 7\n").replace("x + 3\n", "x * 3\n")
-    )
-    lab.git(repo, "commit", "-q", "-am", "moved and laid out anew")
-    assert (
-        found(repo, "rules.py:17")["seven is special"]
-        == found(repo, "rules.py:18")["seven is special"]
-        == ["line"]
-    )
-    assert "seven is special" not in found(repo, "rules.py:16") and "seven is special" not in found(
-        repo, "rules.py:19"
-    )
-    (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
-    assert item["why"][0] == {"by": "line", "path": "src/parser.py", "lines": [[17, 18]]}
-    told = lab.json(repo, "blame", "rules.py:16-19")
-    beside = {
-        line["line"]: any(id == made[0].id for id in line["memories"]) for line in told["lines"]
-    }
-    assert beside == {16: False, 17: True, 18: True, 19: False} and {
-        m["body"] for m in told["memories"]
-    } == {"seven is special", "of the file"}
-    (repo / "rules.py").write_text("other text\n" * 40)
-    lab.git(repo, "commit", "-q", "-am", "all is new")
-    (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
-    assert item["why"] == [{"by": "former name", "path": "src/parser.py", "lines_unknown": True}]
-    assert "its lines are not there any more" in lab.mem(repo, "why", "rules.py:18")
-
-
-def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pathlib.Path) -> None:
-    with opened(repo) as store:
-        remember.remember(
-            store,
-            [
-                {
-                    "body": "seven is special",
-                    "paths": [{"path": "src/parser.py", "lines": "15-16"}],
-                    "commit": "HEAD",
-                },
-                {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD"},
-            ],
-        )
-    lab.git(repo, "mv", "src/parser.py", "src/rules.py")
-    lab.git(repo, "commit", "-q", "-m", "moved")
-    (repo / "src" / "parser.py").write_text("".join(f"brand new {i}\n" for i in range(40)))
-    lab.git(repo, "add", "-A")
-    lab.git(repo, "commit", "-q", "-m", "another file")
-    about(lab, repo, "of the new file", "src/parser.py")
-    for _ in range(2):
-        others = {"seven is special": ["former name"], "of the file": ["former name"]}
-        assert found(repo, "src/rules.py:15") == {
-            "seven is special": ["line"],
-            "of the file": ["commit", "former name"],
-        }
-        assert found(repo, "src/parser.py:15") == {"of the new file": ["commit", "file"], **others}
-        assert found(repo, "src/parser.py") == {"of the new file": ["file", "commit"], **others}
-        told = lab.json(repo, "blame", "src/parser.py:14-16")
-        assert all(len(line["memories"]) == 1 for line in told["lines"]) and {
-            m["body"] for m in told["memories"]
-        } == {"of the new file", "seven is special", "of the file"}
-        (item,) = [
-            m for m in lab.json(repo, "why", "src/parser.py:15") if m["body"] == "of the file"
-        ]
-        assert item["why"] == [
-            {"by": "former name", "path": "src/parser.py", "now": "src/rules.py"}
-        ]
-        assert "about src/parser.py, which is src/rules.py now" in lab.mem(
-            repo, "why", "src/parser.py:15"
-        )
-        lab.mem(repo, "index")
 
 
 def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Path) -> None:
