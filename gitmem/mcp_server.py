@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
@@ -160,7 +159,7 @@ def _whole(item: Hit) -> str:
     return f"{render.line(item)}\n{body}" if body != item["title"] else render.line(item)
 
 
-def main() -> None:
-    """Serves the repository around the agent's project directory until stdin ends."""
-    with Memories(os.environ.get("CLAUDE_PROJECT_DIR") or ".") as mem:
+def serve(place: str) -> None:
+    """Serves the repository around a directory until stdin ends."""
+    with Memories(place) as mem:
         server(mem).run("stdio")

@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from . import protocol
+from . import prefork, protocol
 from .call import Call
 
 TYPE_CHECKING = False
@@ -32,7 +32,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     try:
         begun = time.monotonic()
         readable, writable = _descriptors()
-        run(argv, environ, begun, 0 if readable else -1, 1 if writable else -1)
+        if not (readable and writable and prefork.answered(argv, environ)):
+            run(argv, environ, begun, 0 if readable else -1, 1 if writable else -1)
     finally:
         os._exit(0)
 

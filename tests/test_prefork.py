@@ -1,0 +1,170 @@
+"""A prompt's hook that a loaded process answers by a fork: the same answer, or its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from conftest import Lab
+
+from gitmem.agents import prefork
+
+pytestmark = pytest.mark.process
+TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+SERVER = (
+    "import sys; from gitmem import prefork_server\n"
+    "with prefork_server.beside(sys.argv[1]): sys.stdin.read()"
+)
+# Hands a call over as the hook does, and says whether a fork took it.
+HOOK = (
+    "import os, sys; from gitmem.agents import prefork\n"
+    "sys.stderr.write(str(prefork.answered(sys.argv[1:], os.environ)))"
+)
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    repo = lab.repo("repo", 1)
+    lab.mem(repo, "init", "--offline")
+    lab.git(repo, "config", "mem.promptContext", "true")
+    lab.mem(repo, "remember", TEXT, "--type", "decision")
+    lab.env["GIT_MEM_PATIENCE"] = "50"
+    return repo
+
+
+def until(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@contextmanager
+def served(lab: Lab, repo: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    path = repo / ".git" / "mem" / prefork.NAME
+    argv = [sys.executable, "-c", SERVER, str(repo / ".git")]
+    with subprocess.Popen(argv, env=lab.env, cwd=lab.root, stdin=subprocess.PIPE) as process:
+        try:
+            until(path.exists)
+            yield process
+        finally:
+            process.kill()
+    until(lambda: not path.exists())
+
+
+def prompt(session: str, repo: pathlib.Path) -> str:
+    return json.dumps(
+        {
+            "session_id": session,
+            "cwd": str(repo),
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": "which database do orders and invoices use",
+        }
+    )
+
+
+def asked(
+    lab: Lab, repo: pathlib.Path, session: str = "one", event: str = "UserPromptSubmit"
+) -> tuple[str, str]:
+    """(what the hook printed, whether a fork did it). A fork may be late on a busy machine: then it
+    has done nothing, and is asked again.
+    """
+    for _ in range(100):
+        done = subprocess.run(
+            [sys.executable, "-c", HOOK, event],
+            cwd=repo,
+            env=lab.env,
+            input=prompt(session, repo),
+            text=True,
+            capture_output=True,
+        )
+        if done.stderr != "False" or event != "UserPromptSubmit":
+            break
+    return done.stdout, done.stderr
+
+
+def test_a_fork_says_what_the_hook_says(lab: Lab, repo: pathlib.Path) -> None:
+    alone = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("alone", repo))
+    with served(lab, repo):
+        text, forked = asked(lab, repo)
+        assert (text, forked) == (alone.stdout, "True") and TEXT in text
+        again, _ = asked(lab, repo)  # the session was shown it
+        assert TEXT not in again and "was shown before" in again
+        through = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("x", repo))
+        assert (through.stdout, through.stderr, through.returncode) == (alone.stdout, "", 0)
+
+
+def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathlib.Path) -> None:
+    with served(lab, repo):
+        lab.env["GIT_MEM_DISABLE"] = "1"
+        assert asked(lab, repo) == ("", "True")
+        del lab.env["GIT_MEM_DISABLE"]
+        lab.mem(repo, "forget", lab.json(repo, "list")[0]["id"])
+        assert asked(lab, repo) == ("", "True")
+        lab.git(repo, "worktree", "add", "-q", str(lab.root / "linked"))
+        lab.mem(repo, "remember", TEXT + " always")
+        assert TEXT in asked(lab, lab.root / "linked", "two")[0]
+
+
+def test_it_ends_with_its_session_and_leaves_nothing(lab: Lab, repo: pathlib.Path) -> None:
+    path = repo / ".git" / "mem" / prefork.NAME
+    with served(lab, repo) as process:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        process.send_signal(signal.SIGKILL)
+        until(lambda: not path.exists())
+    with served(lab, repo) as process, served(lab, repo):
+        process.kill()
+        process.wait()
+        assert asked(lab, repo)[1] == "True"  # the newest session serves
+
+
+def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
+    with served(lab, repo):
+        assert asked(lab, repo, event="Stop") == ("", "False")
+
+
+@pytest.mark.parametrize("answer", ["nothing", "refusal", "nobody"])
+def test_without_a_fork_the_hook_answers_itself(lab: Lab, repo: pathlib.Path, answer: str) -> None:
+    path = str(repo / ".git" / "mem" / prefork.NAME)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        if answer != "nobody":
+            listener.listen()
+        if answer == "refusal":
+            listener.shutdown(socket.SHUT_RDWR)
+        done = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("one", repo))
+    assert TEXT in done.stdout and done.returncode == 0
+    assert json.loads(done.stdout)  # once
+
+
+def test_another_installation_is_not_served(lab: Lab, repo: pathlib.Path) -> None:
+    with served(lab, repo):
+        hook = HOOK.replace("\n", "\nprefork.version = lambda: 'other'\n", 1)
+        done = subprocess.run(
+            [sys.executable, "-c", hook, "UserPromptSubmit"],
+            cwd=repo,
+            env=lab.env,
+            input=prompt("one", repo),
+            text=True,
+            capture_output=True,
+        )
+        assert (done.stdout, done.stderr) == ("", "False")
+        assert asked(lab, repo)[1] == "True"
+
+
+def test_a_place_with_a_long_name_is_served(lab: Lab, repo: pathlib.Path) -> None:
+    far = lab.root / ("deep" * 20) / ("deeper" * 20)
+    far.parent.mkdir()
+    os.rename(repo, far)
+    with served(lab, far):
+        assert asked(lab, far)[1] == "True"
