@@ -139,7 +139,8 @@ def _load() -> None:
 
     for module in pkgutil.walk_packages(gitmem.__path__, "gitmem."):
         command = module.name.startswith("gitmem.cli.") and module.name != "gitmem.cli.common"
-        if not command and "llama" not in module.name:
+        optional = "llama" in module.name or module.name == "gitmem.mcp_server"
+        if not command and not optional:
             importlib.import_module(module.name)
 
 
