@@ -4,6 +4,7 @@
     python perf/agents.py --sizes 10000 --runs 100
     python perf/agents.py --write docs/performance.md
     python perf/agents.py --sizes 10000 --commits 50000 --history prompts
+    python perf/agents.py --sizes 10000 --events UserPromptSubmit --mcp
 
 F is a cold `python3 -c "import sqlite3"`, taken in turn in the same run. Each
 prompt is a different real question (`data.py`) in a session of its own, so
@@ -19,6 +20,7 @@ quoted as they were measured once, on two processors, with 1,000 memories.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -238,6 +240,20 @@ class Bench:
         *parts, done = map(float, log.read_text().split())
         return [*parts, ended - done]
 
+    @contextlib.contextmanager
+    def served(self, path: pathlib.Path, wanted: bool) -> Iterator[None]:
+        """While `git mem mcp` runs in the repository, where that is wanted."""
+        if not wanted:
+            yield
+            return
+        with subprocess.Popen(
+            [self.program, "mcp"], cwd=path, env=self.env, stdin=subprocess.PIPE
+        ) as process:
+            while not (path / ".git" / "mem" / "prefork.sock").exists():
+                time.sleep(0.1)
+            yield
+            process.communicate()
+
     def quiet(self, path: pathlib.Path) -> None:
         """Waits until no worker is beside what is measured."""
         end = time.monotonic() + 60
@@ -314,6 +330,7 @@ def main() -> None:
     )
     parser.add_argument("--commits", type=int, default=1000, help="of the repository's history")
     parser.add_argument("--history", default="recall", help="mem.history: recall, prompts or false")
+    parser.add_argument("--mcp", action="store_true", help="while a session's server runs")
     parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
     parser.add_argument(
@@ -334,7 +351,8 @@ def main() -> None:
         bench = Bench(args.program, pathlib.Path(name), args.commits, args.history)
         for size in map(int, args.sizes.split(",")):
             path = bench.store(size)
-            more, parts = measure(bench, path, size, data.questions(args.runs), events)
+            with bench.served(path, args.mcp):
+                more, parts = measure(bench, path, size, data.questions(args.runs), events)
             rows += more
             shares += parts
             log = path / ".git" / "mem" / "hooks.log"
