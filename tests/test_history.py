@@ -151,6 +151,7 @@ def test_show_knows_a_commit(lab: Lab, repo: pathlib.Path) -> None:
     said = lab.mem(repo, "show", id[:8])
     assert SUBJECT in said and BODY in said and f"git mem promote {id[:8]}" in said
     assert lab.json(repo, "show", id)["kind"] == "commit"
+    assert lab.json(repo, "show", "HEAD~1")["id"] == id  # as git names it
     assert lab.run(repo, "git-mem", "show", "abcdef123").returncode == 1
 
 

@@ -32,10 +32,16 @@ SGR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
 def seen(
-    lab: Lab, cwd: pathlib.Path, *argv: str, columns: int = 80, env: dict[str, str] | None = None
+    lab: Lab,
+    cwd: pathlib.Path,
+    *argv: str,
+    columns: int = 80,
+    env: dict[str, str] | None = None,
+    typed: str = "",
 ) -> str:
     """What git mem writes to a terminal of so many columns, with its escapes."""
     ours, theirs = pty.openpty()
+    os.write(ours, typed.encode())
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     given = {**lab.env, "TERM": "xterm", "GIT_PAGER": "cat", **(env or {})}
     given = {k: v for k, v in given.items() if v and k != "COLUMNS"}
@@ -283,3 +289,10 @@ def test_ctrl_c_in_a_long_import_keeps_what_is_stored_and_exits_130(lab: Lab) ->
     assert process.returncode == 130
     found = re.search(r"stored ([0-9,]+); run it again", said)
     assert found and int(found[1].replace(",", "")) <= len(lab.lines(path)) == 1000
+
+
+def test_promote_asks_for_type_and_tags(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "fix: uploads are retried\n\nA proxy.")
+    assert "type [bugfix]: " in seen(lab, repo, "promote", "HEAD", typed="gotcha\nproxy, upload\n")
+    item = next(m for m in lab.json(repo, "list") if m["title"] == "fix: uploads are retried")
+    assert (item["type"], item["tags"]) == ("gotcha", ["proxy", "upload"])

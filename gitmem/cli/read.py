@@ -116,7 +116,7 @@ def show_command(
     as_json: bool,
     ids: list[str] = argument("ID...", "Memories, by unique prefixes of their ids."),
 ) -> int:
-    """Show memories whole, with their history; also commits."""
+    """Show memories whole, with their history; also commits, as git names them."""
     for i, id in enumerate(ids):
         commit = None
         try:

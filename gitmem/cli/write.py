@@ -113,7 +113,7 @@ def promote_command(
     as_json: bool,
     allow_secret: AllowSecret,
     commit: str = argument("COMMIT", "The commit, as git takes it."),
-    type: str = text("--type", f"{_TYPE} Asked for on a terminal."),
+    type: str = text("--type", f"{_TYPE} A terminal asks for it, and for tags."),
     tag: list[str] = texts("--tag --tags", "A tag; may be repeated."),
     private: bool = flag("--private", "Keep it in private notes, which git mem never pushes."),
     team: bool = flag("--team", "Store it in the shared notes."),
@@ -122,6 +122,7 @@ def promote_command(
     fields = commit_hits.draft(store, commit)
     if not type and common.interactive() and not as_json:
         type = typer.prompt("type", default=fields["type"] or "decision")
+        tag = tag or typer.prompt("tags", default="", show_default=False).replace(",", " ").split()
     given = {"type": type or fields["type"], "tags": tag, "scope": common.scope_of(private, team)}
     draft = {name: value for name, value in {**fields, **given}.items() if value}
     return _stored(store, draft, allow_secret)

@@ -172,13 +172,12 @@ class Commits:
         return Answer(found, said, sure)
 
 
-def find(store: Store, prefix: str) -> dict[str, Any] | None:
-    """The searchable commit whose id begins with `prefix`, None where there is none or several.
-    Raises MemError for a commit that is not searchable.
+def find(store: Store, name: str) -> dict[str, Any] | None:
+    """The searchable commit that `name` names as git takes it, or by the beginning of its id; None
+    where there is none or several. Raises MemError for a commit that is not searchable.
     """
-    prefix = prefix.lower()
-    if not memories.is_prefix(prefix):
-        return None
+    commit = store.repo.commit(name)
+    prefix = commit or (name.lower() if memories.is_prefix(name) else "")
     on = store.settings["history"] != "false"
 
     def read(cache: Cache) -> list[dict[str, Any]]:
@@ -186,10 +185,10 @@ def find(store: Store, prefix: str) -> dict[str, Any] | None:
         rows = [row for (row,) in cache.db.execute(sql, (prefix, prefix + "g"))]
         return public(cache, rows, commit_index.states(cache)) if len(rows) == 1 else []
 
-    found = next(iter(_read(store, read) if on else []), None)
-    if not found and store.repo.commit(prefix):
+    found = next(iter(_read(store, read) if on and prefix else []), None)
+    if commit and not found:
         why = "" if on else ", since mem.history is false"
-        raise MemError(f"'{prefix}' is a commit that is not searchable{why}", "`git show` shows it")
+        raise MemError(f"'{name}' is a commit that is not searchable{why}", "`git show` shows it")
     return found
 
 
