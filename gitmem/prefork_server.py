@@ -1,4 +1,4 @@
-"""The process that `agents.prefork` asks: it has loaded all that a prompt's hook needs, the encoder
+"""The process that `prefork` asks: it has loaded all that a prompt's hook needs, the encoder
 too, and forks for each call.
 
 It is started with an agent's MCP server and ends with it, however that ends. Promises: it answers

@@ -216,6 +216,7 @@ ELSEWHERE = {
     "MEMORY.md",
     "sitecustomize.py",
     "automemory.stamp",
+    "prefork.sock",
 }
 
 
