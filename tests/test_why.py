@@ -342,7 +342,7 @@ def test_what_cannot_be_known_is_said_with_its_reason(lab: Lab, repo: pathlib.Pa
     told = lab.mem(unborn, "why", "a.py", rc=(0, 1))
     assert (
         "before anything" in told
-        and "not there any more" not in told
+        and "changed or removed" not in told
         and "not known where its lines are" in told
     )
     lab.git(repo, "config", "diff.orderFile", "/nonexistent")

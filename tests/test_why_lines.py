@@ -109,7 +109,7 @@ def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathli
     lab.git(repo, "commit", "-q", "-am", "all is new")
     (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
     assert item["why"] == [{"by": "former name", "path": "src/parser.py", "lines_unknown": True}]
-    assert "its lines are not there any more" in lab.mem(repo, "why", "rules.py:18")
+    assert "its lines were changed or removed" in lab.mem(repo, "why", "rules.py:18")
 
 
 def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pathlib.Path) -> None:

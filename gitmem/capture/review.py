@@ -194,7 +194,8 @@ def near(store: Store, suggestion: Suggestion, most: int = 3) -> list[dict[str, 
     first = _replaceable(store, suggestion)
     question = f"{suggestion.title} {suggestion.body}"[:2000]
     limit = most + len(first)
-    answer = recall.recall(store, question, Filter(), limit=limit, all_branches=True)
+    how: dict[str, Any] = {"limit": limit, "all_branches": True, "only": "memories"}
+    answer = recall.recall(store, question, Filter(), **how)
     hits = [h for h in answer["hits"] if answer["verdict"] != "MISS" and h["id"] not in first]
     replaced = []
     for id, found in memories.find_many(store, first).items():

@@ -64,7 +64,9 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f" {facts['superseded']} superseded, {facts['forgotten']} forgotten",
     )
     if facts["history"]["of"]:
-        yield "history", "{commits:,} of {of:,} commits are searchable".format(**facts["history"])
+        told = "{commits:,} of {of:,} commits are searchable".format(**facts["history"])
+        fewer = facts["history"]["commits"] < facts["history"]["of"]
+        yield "history", told + "; merges and messages that tell nothing are not" * fewer
     if facts["not_shared"]:
         yield "not shared", f"{many(facts['not_shared'], 'record')}; `git mem sync` sends them"
     yield "git hooks", ", ".join(facts["hooks"]) or "off; `git mem install git` turns them on"
@@ -73,9 +75,10 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     cache = "none yet; the first recall builds it"
     if facts["cache"]:
         missing = facts["without_better_vectors"]
-        model = "" if missing is None else f", {missing} without one of the encoder or chosen model"
+        lacking = [(facts["without_vectors"], "a vector"), (missing, "a better one")]
         size = os.path.getsize(facts["cache"]) / 1e6
-        cache = f"{size:.1f} MB, up to date, {facts['without_vectors']} without a vector{model}"
+        cache = f"{size:.1f} MB, up to date"
+        cache += "".join(f", {many(n, 'memory')} without {what}" for n, what in lacking if n)
     yield "cache", cache
 
 

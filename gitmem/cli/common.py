@@ -17,12 +17,12 @@ from .. import library
 from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
-from ..render import progress, safe, use_colours
+from ..render import progress, safe, say, use_colours
 from ..store import Store
 
 
 def warn(line: str) -> None:
-    print(safe(line), file=sys.stderr)
+    say(line, sys.stderr)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def chosen_vectors(store: Store) -> AbstractContextManager[Any]:
 
 def write(text: str = "") -> None:
     """One line of output; no byte of it can steer the terminal."""
-    sys.stdout.write(safe(text) + "\n")
+    say(text, sys.stdout)
 
 
 def write_json(value: Any) -> None:
@@ -71,9 +71,9 @@ def write_json(value: Any) -> None:
 
 def refused(message: str, hint: str = "") -> None:
     sys.stdout.flush()
-    print(f"error: {safe(message)}", file=sys.stderr)
+    warn(f"error: {message}")
     if hint:
-        print(f"hint: {safe(hint)}", file=sys.stderr)
+        warn(f"hint: {hint}")
 
 
 def read_file(name: str) -> str:
@@ -199,7 +199,10 @@ def from_editor(store: Store, initial: str) -> str:
     editor = store.repo.program("GIT_EDITOR") or "vi"
     # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
     scissors = "# ------------------------ >8 ------------------------\n"
-    hint = "# Write what is worth remembering above. An empty text stores nothing.\n"
+    hint = (
+        "# Write what is worth remembering above; the first line is its title. An empty text\n"
+        "# stores nothing. Type, tags and files are options: `git mem remember -h`.\n"
+    )
     with tempfile.TemporaryDirectory(prefix="git-mem-") as directory:
         name = os.path.join(directory, "memory.md")
         write_file(name, [initial.rstrip("\n"), "\n", scissors, hint])

@@ -75,9 +75,11 @@ def command(
                 said = function(**given)
                 return said if isinstance(said, int) else said.print(as_json)
 
-        options = {n: p for n, p in takes.items() if n not in ("store", *bundles)}
-        for bundle in bundles.values():
-            options.update(inspect.signature(bundle).parameters)
+        options: dict[str, inspect.Parameter] = {}  # the help has them in this order
+        for n, parameter in takes.items():
+            bundle = bundles.get(n)
+            options.update(inspect.signature(bundle).parameters if bundle else {n: parameter})
+        options.pop("store", None)
         as_json = options.pop("as_json", None)
         if as_json is None or as_json.default is inspect.Parameter.empty:
             as_json = inspect.Parameter("as_json", _BY_NAME, annotation=_Json)

@@ -16,7 +16,7 @@ from ..git import config_journal, repository
 from ..hooks import announce, githooks
 from ..memory import commit_hits
 from ..store import Store
-from .common import interactive, opened
+from .common import confirmed, interactive, opened
 from .options import Answer, argument, command, flag
 
 _SECONDS = 10.0  # in which `init` makes commits searchable; the worker does the rest
@@ -81,7 +81,7 @@ def _at_hand(takeable: list[tuple[int, str, str]]) -> str:
 def _offer(store: Store) -> Iterator[str]:
     """Asks for each thing that may be set up and is not: nothing is installed unasked."""
     question = "Add git hooks that keep the search index up to date after each commit?"
-    if not githooks.survey(store).on and typer.confirm(question, default=False):
+    if not githooks.survey(store).on and confirmed(question):
         yield from [f"  {line}" for line in githooks.install(store)]
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
@@ -89,17 +89,14 @@ def _offer(store: Store) -> Iterator[str]:
         if name in there or not file or not os.path.isdir(os.path.dirname(file)):
             continue  # this user has no such agent, or it has git mem
         question = f"Give {agent.title} memories at a session's start and with each prompt?"
-        if typer.confirm(question, default=False):
+        if confirmed(question):
             done, hints = install.install(os.environ, store.repo, name)
             yield from [f"  {line}" for line in done + hints]
-    question = (
-        "Keep what commit messages decide and explain as private memories? (`git mem config capture"
-        " all`: also what is said in sessions)"
-    )
+    question = "Keep what commit messages decide and explain as private memories?"
     unset = store.settings.origins["capture"] == "default"  # else somebody has decided it
-    if unset and typer.confirm(question, default=False):
+    if unset and confirmed(question):
         config_journal.add(store.repo, "init", [("mem.capture", "commits")])
-        yield "  mem.capture = commits"
+        yield "  mem.capture = commits  (`git mem config capture all`: also what sessions say)"
     announce.capture_off(store.repo.mem_dir)  # told by the question
 
 
@@ -141,9 +138,10 @@ def install_command(
         with _maybe_repo() as repo:
             if target == "claude" and allow is None and not as_json and interactive():
                 question = "May Claude Code run `git mem` commands without asking each time?"
-                allow = typer.confirm(question, default=False) or None
+                allow = confirmed(question) or None
             done, hints = install.install(os.environ, repo, target, scope, allow)
-        return _installed(done, hints)
+        shown = "`git mem context` shows what a session is told"
+        return _installed(done, hints, f"{shown}; `git mem uninstall {target}` takes this back")
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
@@ -154,8 +152,9 @@ def install_command(
     return Answer({**facts, "problems": problems}, lines, 1 if problems else 0)
 
 
-def _installed(done: list[str], hints: list[str]) -> Answer:
+def _installed(done: list[str], hints: list[str], after: str = "") -> Answer:
     lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
+    lines += [after] if after else []
     return Answer({"changed": done, "hints": hints}, lines)
 
 

@@ -161,7 +161,8 @@ def _text(item: dict[str, Any]) -> Iterator[str]:
         yield f"line {item['version'][:8]} of another tool: {item['text']}"
         return
     yield f"{str(item['id'])[:8]} {item['op']} {item['type'] or ''} {item['title'] or ''}".rstrip()
-    for line in str(item["body"] or "").splitlines():
+    body = str(item["body"] or "")
+    for line in body.splitlines() if body != item["title"] else ():
         yield "    " + line
     for name, value in sorted(json.loads(item["text"]).items()):
         if name not in ("id", "op", "type", "title", "body", "v"):

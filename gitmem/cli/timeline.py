@@ -137,7 +137,7 @@ def _lost(reason: _Item) -> str:
         return ""
     if reason.get("reason"):
         return f" (not known where its lines are: {reason['reason']})"
-    return " (its lines are not there any more)"
+    return " (its lines were changed or removed)"
 
 
 def _spans(lines: list[list[int]]) -> str:

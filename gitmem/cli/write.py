@@ -189,6 +189,7 @@ def edit_command(
     id: Id,
     message: Message,
     allow_secret: AllowSecret,
+    words: str = argument("[TEXT]", "The new text.", None),
     stdin: bool = flag("--stdin", "Read the new text from standard input."),
     title: str = change("--title TEXT", "A new title ('' removes it)."),
     type: str = change("--type", "A new type."),
@@ -197,17 +198,18 @@ def edit_command(
     provenance: str = change("--provenance", "VERIFIED, CITED, ASSUMED or CACHED."),
     phase: str = change("--phase", "A new phase."),
 ) -> Answer:
-    """Change a memory; without options, in the editor."""
+    """Change a memory; without a text or options, in the editor."""
     given = {
         "title": title, "type": type, "provenance": provenance, "phase": phase,
         "tags": [word for word in tag if word] if tag else None,
         "paths": [name for name in path if name] if path else None,
-        "body": common.text_from(store, None, message, stdin) if message or stdin else None,
     }  # fmt: skip
+    if words is not None or message or stdin:
+        given["body"] = common.text_from(store, words, message, stdin)
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         if not common.interactive():
-            raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
+            raise UsageError("nothing to change", hint="give the text, --title, --type or --tag")
         changes["body"] = common.from_editor(
             store, str(memories.find(store, id).record.data["body"])
         )

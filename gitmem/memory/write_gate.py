@@ -76,8 +76,9 @@ def _refuse(words: Mapping[str, Any]) -> None:
     found = redact.check(words)
     if found:
         name, finding = found[0]
+        what = "the text" if name == "body" else f"'{name}'"
         raise Refused(
-            f"'{name}' looks like it holds a secret ({finding.rule})",
+            f"{what} looks like it holds a secret ({finding.rule})",
             hint="leave it out, or pass --allow-secret if it is none; nothing was stored",
         )
 

@@ -8,10 +8,10 @@ as visible marks.
 from .memory_text import commit, hit, hits, left_out, line, listing, memory, whole_commit
 from .progress_line import progress
 from .review_text import proposal, proposals, suggestion, suggestions
-from .terminal import is_terminal, keys, pairs, safe, use_colours
+from .terminal import is_terminal, keys, pairs, safe, say, use_colours
 
 __all__ = [
     "commit", "hit", "hits", "is_terminal", "keys", "left_out", "line", "listing", "memory",
-    "pairs", "progress", "proposal", "proposals", "safe", "suggestion", "suggestions",
-    "use_colours", "whole_commit",
+    "pairs", "progress", "proposal", "proposals", "safe", "say", "suggestion",
+    "suggestions", "use_colours", "whole_commit",
 ]  # fmt: skip

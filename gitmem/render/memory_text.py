@@ -58,6 +58,8 @@ def hit(item: dict[str, Any], note: str = "") -> None:
         lines = folded("\n".join([title[len(first) :].strip(), *lines]).strip(), most - 4)
         title = first
     show(*_head(item), (title, "bold"), (tail, "dim"))
+    if len(lines) == limit + 1:  # the line that says so would take its place
+        limit += 1
     for line in lines[:limit]:
         show(("    " + line, ""))
     if len(lines) > limit:
@@ -94,8 +96,11 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
 def _verdict(answer: dict[str, Any]) -> str:
     searched = (answer.get("history") or {"searched": 0})["searched"]
     commits = [many(searched, "commit")] if searched else []
-    memories = [f"{answer['searched']} memories"] if answer["searched"] or not commits else []
-    text = f"{answer['verdict']}: {len(answer['hits'])} of {' and '.join(memories + commits)}"
+    memories = [many(answer["searched"], "memory")] if answer["searched"] or not commits else []
+    count = len(answer["hits"]) or "nothing"
+    text = f"{answer['verdict']}: {count} among {' and '.join(memories + commits)}"
+    if answer["verdict"] == "WEAK":
+        text += ", perhaps no answer"
     if answer["degraded"]:
         text += f" (degraded: {answer['degraded_reason']})"
     return text
@@ -104,7 +109,7 @@ def _verdict(answer: dict[str, Any]) -> str:
 def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
     searched = answer["searched"] or (answer.get("history") or {}).get("searched")
     if searched or answer["degraded"]:
-        return _verdict(answer).replace("0 of", "nothing among")
+        return _verdict(answer)
     if narrowed:
         return "MISS: no memories that were asked about"
     return "MISS: no memories here yet; `git mem remember` stores the first"

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from ..core import sanitize
@@ -33,6 +33,21 @@ def use_colours(ui: str) -> None:
 def is_terminal() -> bool:
     """Whether a person reads stdout: on a terminal, or through the pager that git has started."""
     return sys.stdout.isatty() or is_true(os.environ.get("GIT_PAGER_IN_USE", ""))
+
+
+def say(text: str, to: TextIO) -> None:
+    """One line; a terminal's width breaks it between words, and what follows is indented."""
+    most = width() if to is sys.stdout or to.isatty() else None
+    to.write("\n".join(_hanging(safe(text), most)) + "\n")
+
+
+def _hanging(text: str, most: int | None) -> list[str]:
+    if not most or cells(text) <= most:
+        return [text]
+    first = folded(text, most)[0]
+    indent = " " * min(len(text) - len(text.lstrip(" ")) + 4, most // 2)
+    rest = folded(text[len(first) :].strip(" "), most - len(indent))
+    return [first, *(indent + line for line in rest)]
 
 
 def coloured(environ: Mapping[str, str] = os.environ) -> bool:
@@ -152,8 +167,13 @@ def columns(*rows: Sequence[Span]) -> None:
 
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
+    most = width()
     for name, value in rows:
-        show((f"{name + ':':<17}", "dim"), (safe(str(value)), ""))
+        head, text = f"{name + ':':<17}", safe(str(value))
+        lines = folded(text, max(most - len(head), 8)) if most else [text]
+        for line in lines or [""]:
+            show((head, "dim"), (line, ""))
+            head = " " * len(head)
 
 
 def keys(choices: Sequence[tuple[str, str]]) -> None:
