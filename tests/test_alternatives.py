@@ -76,7 +76,7 @@ def test_tags_added_in_three_clones_are_one_memory(
             ["db", "t0", "t1", "t2"],
         ) and "alternatives" not in item
         assert lab.mem(clone, "list").count("\n") == 1
-        assert "HIT: 1 of 1 memories" in lab.mem(clone, "recall", "where are the orders kept")
+        assert "HIT: 1 among 1 memory" in lab.mem(clone, "recall", "where are the orders kept")
         assert [m["id"] for m in lab.json(clone, "list", "--tag", "t2")] == [id]
     with opened(clones[0]) as store:
         cache = store.with_cache(lambda cache: cache)[0]
@@ -110,7 +110,7 @@ def test_two_texts_are_one_memory_with_alternatives(
             (hit,) = answer["hits"]
             assert (hit["body"], answer["searched"], len(hit["alternatives"])) == (text, 1, 1)
         told = lab.mem(clone, "recall", HERE)
-        assert "HIT: 1 of 1 memories" in told and "edited in two places: 2 versions" in told
+        assert "HIT: 1 among 1 memory" in told and "edited in two places: 2 versions" in told
         assert len({v["body"] for v in lab.json(clone, "show", id)["versions"]}) == 2
         stats = lab.json(clone, "stats")
         assert (stats["memories"], stats["types"], stats["concurrent"]) == (1, {"discovery": 1}, 1)
