@@ -6,7 +6,19 @@ from typing import Any
 from ..core import record
 from ..core.plural import many
 from ..core.record_fields import ENTRIES, FIELDS
-from .terminal import Span, block, cells, cut, flowing, folded, pairs, safe, show, width
+from .terminal import (
+    Span,
+    block,
+    cells,
+    cut,
+    flowing,
+    folded,
+    hanging,
+    pairs,
+    safe,
+    show,
+    width,
+)  # fmt: skip
 
 _LINES, _ROWS = 6, 3  # of a hit's text, in a pipe and on a terminal
 
@@ -32,11 +44,16 @@ def hits(
     unfit = answer["verdict"] == "MISS" and not nearest
     if unfit or not answer["hits"]:
         more = "; --all-hits shows the nearest, none of which fits" if answer["hits"] else ""
-        show((_nothing({**answer, "hits": []}, narrowed) + more, "dim"))
+        _last(_nothing({**answer, "hits": []}, narrowed) + more)
         return
     for item in answer["hits"]:
         hit(item, f"{item['score']:.2f} {item['retrieval']}: {_score(item)}" if explain else "")
-    show((_verdict(answer), "dim"))
+    _last(_verdict(answer))
+
+
+def _last(text: str) -> None:
+    for line in hanging(text, width()):
+        show((line, "dim"))
 
 
 def hit(item: dict[str, Any], note: str = "") -> None:

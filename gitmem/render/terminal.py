@@ -38,10 +38,11 @@ def is_terminal() -> bool:
 def say(text: str, to: TextIO) -> None:
     """One line; a terminal's width breaks it between words, and what follows is indented."""
     most = width() if to is sys.stdout or to.isatty() else None
-    to.write("\n".join(_hanging(safe(text), most)) + "\n")
+    to.write("\n".join(hanging(safe(text), most)) + "\n")
 
 
-def _hanging(text: str, most: int | None) -> list[str]:
+def hanging(text: str, most: int | None) -> list[str]:
+    """A line as lines of at most `most` cells, those after the first indented."""
     if not most or cells(text) <= most:
         return [text]
     first = folded(text, most)[0]
