@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from ..core import record
-from .terminal import block, columns, folded, is_terminal, rule, safe, show, width
+from .terminal import block, columns, hanging, is_terminal, rule, safe, show, width
 
 _SPEAKERS = {"user": "you said", "assistant": "the agent said"}
 
@@ -80,8 +80,7 @@ def proposal(item: dict[str, Any], place: str = "") -> None:
 
 
 def _line(text: str, style: str = "") -> None:
-    most = width()
-    for line in folded(text, most) if most else [text]:
+    for line in hanging(text, width()):
         show((line, style))
 
 
