@@ -154,7 +154,7 @@ def install_command(
 
 def _installed(done: list[str], hints: list[str], after: str = "") -> Answer:
     lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
-    lines += [after] if after else []
+    lines += [after] if after and done else []
     return Answer({"changed": done, "hints": hints}, lines)
 
 
