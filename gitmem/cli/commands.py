@@ -26,7 +26,7 @@ GROUPS = {
         Command("status", "admin", "Show what is stored, and where", _DAILY),
         Command("doctor", "admin", "Look for what is wrong, and mend it", _DAILY),
         Command("config", "admin", "Show or change settings"),
-        Command("tour", "tour", "Show how it works, in a repository that is removed", _DAILY),
+        Command("tour", "tour", "Show how it works, in a repository that is removed"),
         Command("help", "help", "Show the help of a command, or all commands (-a)"),
     ),
     "keep a memory": (

@@ -9,7 +9,7 @@ _USAGE = "usage: git mem COMMAND [ARGUMENTS]"
 _MORE = (
     "'git mem help COMMAND' (or 'git mem COMMAND -h') shows the help of one command,",
     "'git mem help -a' lists all commands, 'git mem --help' opens the manual,",
-    "'git mem config' lists the settings.",
+    "'git mem config' lists the settings, 'git mem tour' shows how it works.",
 )
 
 
