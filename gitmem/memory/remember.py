@@ -88,12 +88,14 @@ def remember(
     allow_secret: bool = False,
     known: Known | None = None,
     sign: bool = True,
+    dry: bool = False,
 ) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
     each, in order. Raises only for what concerns all drafts.
 
     `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache or
-    cancels. `sign` false: a worker, which can ask nobody for a passphrase.
+    cancels. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
+    written, the results are those of a call that would.
     """
     results: list[Result | None] = []
     ready: list[_Ready] = []
@@ -114,7 +116,10 @@ def remember(
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
         ready = _anchor_facts(store, ready, results)
-    if ready:
+    if dry:
+        for r in ready:
+            results[r.place] = Result(STORED, "", r.note, record.title_of(r.fields), r.scope)
+    elif ready:
         _append(store, ready, results, known.ahead if known else None, sign)
     return [r for r in results if r is not None]
 
@@ -129,10 +134,11 @@ def remember_many(
     *,
     total: int | None = None,
     allow_secret: bool = False,
+    dry: bool = False,
 ) -> Iterator[Result]:
     """Stores drafts in commits of about two seconds of work each; a result each, in order, once it
     is in the notes. A string in the place of a draft says why it is none. `total`: how many there
-    are, where that is known.
+    are, where that is known. `dry`: as for `remember`.
     """
     known, size, rest = Known(store), 1000, iter(items)
     store.expected = total
@@ -141,7 +147,8 @@ def remember_many(
             while block := list(islice(rest, size)):
                 start = monotonic()
                 drafts = [item for item in block if not isinstance(item, str)]
-                results = iter(remember(store, drafts, allow_secret=allow_secret, known=known))
+                how: Any = {"allow_secret": allow_secret, "known": known, "dry": dry}
+                results = iter(remember(store, drafts, **how))
                 for item in block:
                     yield Result(REFUSED, reason=item) if isinstance(item, str) else next(results)
                 advance(len(block))

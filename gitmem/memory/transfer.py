@@ -118,6 +118,14 @@ def drafts_of(store: Store, text: str, scope: str) -> tuple[list[dict[str, Any]]
             hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it",
         )
     drafts = [value for value in read if isinstance(value, dict)]
+    moved = settle(store, drafts, scope)
+    return drafts, [value for value in read if isinstance(value, str)], moved
+
+
+def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
+    """Makes drafts from elsewhere ones for this repository; `scope`: "" for what each says. Returns
+    how many go to HEAD: no such commit here.
+    """
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
     ids = store.repo.git.ids([name + "^{commit}" for name in names]) if names else []
     here = {name for name, id in zip(names, ids, strict=True) if id}
@@ -130,5 +138,4 @@ def drafts_of(store: Store, text: str, scope: str) -> tuple[list[dict[str, Any]]
         if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
             moved += 1
-    broken = [value for value in read if isinstance(value, str)]
-    return drafts, broken, moved
+    return moved
