@@ -137,7 +137,7 @@ def test_one_name_for_memories_as_files_of_claude_and_the_former_one_still_works
     assert lab.json(repo, "sync", "claude", "--limit", "5")["written"] == 1
     assert lab.json(repo, "export", "claude", "--remove")["removed"] == 1
     assert "claude" not in told(lab, "sync", "-h")[1]
-    assert "[claude]" in told(lab, "export", "-h")[1]
+    assert "[claude|DIR]" in told(lab, "export", "-h")[1]
 
 
 @pytest.mark.parametrize(

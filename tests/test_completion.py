@@ -13,6 +13,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.completion import complete
+from gitmem.migration import formats
 
 
 def offered(lab: Lab, where: pathlib.Path, *typed: str) -> dict[str, str]:
@@ -70,7 +71,8 @@ def test_settings_targets_and_parts_of_a_command_are_offered() -> None:
 def test_names_of_files_are_left_to_the_shell() -> None:
     assert words("why", "") == words("recall", "--path", "sr") == [complete.FILES]
     assert words("why", "a.py", "") == words("remember", "--title", "") == []
-    assert words("import", "") == ["claude", "sessions", "git-log", "adr", complete.FILES]
+    named = ["claude", "sessions", "git-log", "adr", *formats.FORMATS, complete.FILES]
+    assert words("import", "") == named
 
 
 @pytest.mark.quick

@@ -36,24 +36,28 @@ def exact() -> dict[str, str]:
     """Kinds of single options and operands, where the synopsis does not tell."""
     from gitmem.agents import context_render, targets
     from gitmem.completion import shells
+    from gitmem.migration import formats as migration
     from gitmem.models import registry
 
     places = "|".join((*targets.TARGETS, shells.TARGET))
+    formats = "|".join(migration.FORMATS)
     names = "|".join(model.name for model in registry.MODELS)
     suggestions = {f"review --{option}": TEXT for option in ("accept", "reject", "edit")}
     return {
         "install TARGET": places,
         "uninstall TARGET": places,
-        "import FILE": "claude|sessions|git-log|adr|<file>",
+        "import FILE": f"claude|sessions|git-log|adr|{formats}|<file>",
+        "import --from": f"{formats}|<file>",
+        "import --project": TEXT,
         "graph --format": "text|dot|json",
         "import WHERE": "<rev>|<file>",
         "share ID": "<private>",
         "restore ID": "<forgotten>",
         "receipts --session": TEXT,
         **suggestions,
-        "export claude": "claude",
+        "export claude|DIR": "claude|<file>",
         "export --scope": "team|private|all",
-        "export --format": "jsonl|md",
+        "export --format": "jsonl|md|markdown",
         "context --format": "|".join(context_render.FORMATS),
         "hook --agent": "|".join(targets.AGENTS),
         **{f"{command} --remote": "<remote>" for command in ("sync", "push", "pull")},

@@ -4,8 +4,9 @@
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
 
 Owns `docs/commands.md`, `docs/modules.md`, `docs/pictures`, `man/git-mem.1` and the table of
-completion whole, and in docs/guide.md and docs/format.md what stands between `<!-- NAME:begin -->`
-and `<!-- NAME:end -->`: the steps of `git mem tour` and the worked example (`worked_examples`).
+completion whole, and in docs/guide.md, docs/format.md and docs/migration.md what stands between
+`<!-- NAME:begin -->` and `<!-- NAME:end -->`: the steps of `git mem tour`, the worked example
+(`worked_examples`), the formats that `import` reads.
 
 Needs git, rich and the package installed (or a checkout on the path).
 """
@@ -412,6 +413,18 @@ def man_page() -> str:
     return "\n".join(out) + "\n"
 
 
+def formats() -> str:
+    """The formats of other tools, as a table."""
+    from gitmem.migration.formats import FORMATS
+
+    rows = [
+        f"| `{f.name}` | {f.what} | {f'`{f.place}`' if f.place else 'a path'} |"
+        f" {'yes' if f.private else 'no'} |"
+        for f in FORMATS.values()
+    ]
+    return "\n".join(["| format | what is read | from | private |", "|---|---|---|---|", *rows])
+
+
 # --- putting it together ---------------------------------------------------
 
 
@@ -429,6 +442,7 @@ def generate() -> dict[str, str]:
     """{file, relative to the root: its whole text}."""
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
+    migration = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
         "docs/modules.md": modules_page(),
@@ -436,6 +450,7 @@ def generate() -> dict[str, str]:
         "gitmem/data/completion/table.tsv": table(*commands()),
         "docs/guide.md": between(guide, "tour", transcript()),
         "docs/format.md": between(form, "example", example()),
+        "docs/migration.md": between(migration, "formats", formats()),
         **pictures(),
     }
 

@@ -36,7 +36,7 @@ GROUPS = {
         Command("forget", "write", "Hide memories", _DAILY),
         Command("restore", "write", "Bring forgotten memories back"),
         Command("promote", "write", "Make a commit a memory"),
-        Command("import", "transfer", "Take in a file, past sessions, commits, decision records"),
+        Command("import", "imports", "Take in files, other tools' memories, sessions, commits"),
         Command("purge", "purge", "Take a text out for good: notes, history, objects"),
     ),
     "find": (

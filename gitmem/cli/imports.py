@@ -1,0 +1,357 @@
+"""The command that brings memories in: import."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..agents import automemory, automemory_import, past_sessions
+from ..capture import commitlog, pipeline, suggestions
+from ..capture.candidates import Candidate
+from ..core.errors import GitFailed, MemError, UsageError
+from ..core.plural import many
+from ..git import commit_reader
+from ..memory import adr, remember, transfer
+from ..migration import formats
+from ..migration.drafts import Skipped
+from ..store import Store
+from .claude import look
+from .common import opened, read_file, refused, scope_of, values
+from .options import AllowSecret, Answer, argument, command, flag, number, text
+
+_OWN = ("claude", "sessions", "git-log", "adr")
+
+
+@command("import")
+def import_command(
+    allow_secret: AllowSecret,
+    file: str = argument(
+        "[FILE]",
+        "A file of `git mem export` (`-`: standard input), or what another tool wrote (its name, or"
+        " a path; see --from); `claude`: Claude Code's notes on this project; `sessions`: what you"
+        " and agents said in this repository (Claude Code, Codex); `git-log`: what commit messages"
+        " say; `adr`: decision records in the tree.",
+        "",
+    ),
+    where: str = argument(
+        "",
+        "git-log: a range (default: newest 5000); adr: a directory (docs/adr and the like); another"
+        " tool: a path.",
+        "",
+    ),
+    private: bool = flag(
+        "--private",
+        "Into private notes (default for `claude`, `git-log`, "
+        + ", ".join(f.name for f in formats.FORMATS.values() if f.private)
+        + ").",
+    ),
+    team: bool = flag("--team", "Store them in the shared notes."),
+    source: str = text(
+        "--from FORMAT",
+        f"What wrote FILE, where that is not plain: {', '.join(formats.FORMATS)}; with `claude`: a"
+        " directory of topic files to read.",
+    ),
+    project: str = text("--project NAME", "claude-mem: the project's name there."),
+    limit: int = number(
+        "--limit", f"sessions: how many at most, the newest (default {past_sessions.AT_ONCE})."
+    ),
+    dry_run: bool = flag("--dry-run -n", "Store nothing, say what would be stored."),
+) -> Answer:
+    """Read memories that `git mem export` or another tool wrote, Claude Code's auto memory, past
+    sessions, commit messages or decision records; what is known adds nothing.
+    """
+    scope = scope_of(private, team)
+    file, where, format = _named(file, where, source)
+    if project and format not in ("", "claude-mem"):
+        raise UsageError("--project goes with claude-mem")
+    if (limit and file != "sessions") or (team and file == "sessions"):
+        raise UsageError(
+            "--limit goes with `git mem import sessions`, which only suggests; `git mem share`"
+            " gives a memory to the team"
+        )
+    captured = "team" if team else "private"  # nobody wrote it as a memory
+    with opened() as store:
+        if format or file not in _OWN:
+            format = format or formats.recognise(file)
+            place = formats.Place(store, file, project)
+            answer = (
+                _foreign(place, format, scope, allow_secret, dry_run)
+                if format
+                else _file(store, file, scope, allow_secret, dry_run)
+            )
+        elif file == "claude":  # a file of that name is './claude'
+            answer = _claude(store, source, captured, allow_secret, dry_run)
+        elif file == "sessions":
+            answer = _sessions(store, limit or past_sessions.AT_ONCE, dry_run)
+        elif file == "git-log":
+            answer = _log(store, where, captured, dry_run)
+        else:
+            answer = _adr(store, where, scope, allow_secret, dry_run)
+        if not dry_run:
+            store.with_cache(lambda cache: cache.count())
+        return answer
+
+
+def _named(file: str, where: str, source: str) -> tuple[str, str, str]:
+    """(what is read, the range or directory of git-log or adr, the format that was named)."""
+    if where and file not in ("git-log", "adr", *formats.FORMATS):
+        raise UsageError("a range goes with git-log, a directory with adr or another tool's name")
+    if not source and file in formats.FORMATS:  # a file of that name is './beads'
+        return where, "", file
+    if not source or file == "claude":
+        if not file:
+            raise UsageError("nothing to import is named", hint="`git mem help import` says what")
+        return file, where, ""
+    if source not in formats.FORMATS:
+        known = ", ".join(formats.FORMATS)
+        raise UsageError(f"--from is '{source}', no known format", hint=f"one of {known}")
+    if file in _OWN or where:
+        raise UsageError("--from goes with one file or directory")
+    return file, "", source
+
+
+def _file(store: Store, file: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    drafts, broken, moved = transfer.drafts_of(store, read_file(file), scope)
+    for line in broken:
+        refused(line)
+    results = _stored(store, drafts, allow_secret, dry)
+    return _taken(results, {"broken": len(broken), "moved_to_head": moved, "dry_run": dry})
+
+
+def _stored(
+    store: Store, drafts: list[dict[str, Any]], allow_secret: bool, dry: bool
+) -> list[remember.Result]:
+    """The results of drafts; one that is refused is named, by its source where it has one."""
+    how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
+    results = [*remember.remember_many(store, drafts, **how)]
+    for i, (draft, result) in enumerate(zip(drafts, results, strict=True), 1):
+        if result.status == "refused":
+            name = draft.get("source")
+            refused(f"'{name}': {result.reason}" if name else f"memory {i}: {result.reason}")
+    return results
+
+
+def _taken(
+    results: list[remember.Result], facts: dict[str, Any], lines: Iterable[str] = ()
+) -> Answer:
+    """The answer about drafts that were given to `remember`."""
+    counts, dry = _counts(results, "stored", "duplicate", "refused"), facts["dry_run"]
+    failed = counts["refused"] + facts["broken"]
+    summary = (
+        f"{counts['stored']} {_would(dry)}stored, {counts['duplicate']} known, {failed} refused"
+    )
+    if left := facts.get("left_out"):
+        summary += f", {len(left)} left out"
+    told = [*lines, summary]
+    if moved := facts["moved_to_head"]:
+        were = "would be" if dry else "were"
+        told.append(f"{moved} name a commit that is not here; they {were} attached to HEAD")
+    return Answer({**counts, **facts}, told, 1 if failed else 0)
+
+
+def _foreign(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    """What another tool keeps."""
+    found = formats.FORMATS[name]
+    drafts, skipped = [], []
+    for entry in found.read(place):
+        if isinstance(entry, Skipped):
+            skipped.append(entry)
+        else:
+            entry.setdefault("scope", "private" if found.private else "")
+            drafts.append(entry)
+    if not drafts and not skipped:
+        raise MemError(f"nothing of {name} to import", hint=f"it would be {found.what}")
+    broken = [one for one in skipped if one.broken]
+    left = [one for one in skipped if not one.broken]
+    for one in broken:
+        refused(f"'{one.where}': {one.why}" if one.where else one.why)
+    moved = transfer.settle(place.store, drafts, scope)
+    results = _stored(place.store, drafts, allow_secret, dry)
+    facts = {
+        "format": name,
+        "broken": len(broken),
+        "left_out": [values(one, "where", "why") for one in left],
+        "moved_to_head": moved,
+        "dry_run": dry,
+    }
+    new = [r for r in results if r.status == "stored"]
+    lines = [f"{r.id[:8]} {r.title}" if r.id else f"would be stored: {r.title}" for r in new]
+    return _taken(results, facts, [*_shortened(lines), *_left_out(left)])
+
+
+_SHOWN = 20  # lines of what was stored, names of what was left out for one reason
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    if len(lines) <= _SHOWN:
+        return lines
+    return [*lines[: _SHOWN - 1], f"… and {len(lines) - _SHOWN + 1} more"]
+
+
+def _left_out(left: list[Skipped]) -> Iterator[str]:
+    """A line a reason."""
+    for why in dict.fromkeys(one.why for one in left):
+        names = [one.where for one in left if one.why == why]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"left out {', '.join(names[:3])}{more}: {why}"
+
+
+def _counts(items: Iterable[Any], *statuses: str) -> dict[str, int]:
+    found = Counter(item.status for item in items)
+    return {status: found[status] for status in statuses}
+
+
+def _would(dry: bool) -> str:
+    return "would be " if dry else ""
+
+
+def _changes(items: list[Any], place: str, would: str) -> Iterator[str]:
+    """A line for each item that changes something or is left out; refused ones are named at once.
+    `place`: the attribute that says where an item comes from; `would`: of `_would`.
+    """
+    for item in items:
+        where, id = getattr(item, place), f"{item.id[:8]} " if item.id else ""
+        if item.status == "refused":
+            refused(f"'{where}': {item.reason}", getattr(item, "hint", ""))
+        elif item.status in ("stored", "edited"):
+            why = f" ({item.reason})" if item.reason else ""
+            yield f"{id}{would}{item.status} {where}: {item.title}{why}"
+        elif item.status == "left out":
+            yield f"left out {where}: {item.reason}"
+
+
+def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    sight = None if directory else look(store)
+    if sight and sight.refused:
+        raise MemError(
+            f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the"
+            " repository",
+            hint="a committed file may not say what is read here; if you trust it, name the"
+            " directory with --from",
+        )
+    path = sight.path if sight else os.path.abspath(directory)
+    report = automemory_import.take(store, path, scope=scope, allow_secret=allow_secret, dry=dry)
+    if sight and not dry:
+        automemory.keep(store.repo.mem_dir, sight)
+    counts = _counts(report.items, "stored", "edited", "known", "ours", "refused")
+    would = _would(dry)
+    lines = [*_changes(report.items, "file", would)]
+    lines.append(
+        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+        f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
+        f" from '{report.directory}'"
+    )
+    lines += [f"MEMORY.md names '{name}', which is not there" for name in report.missing]
+    topics = [values(i, "file", "status", "id", "title", "reason") for i in report.items]
+    found = {"directory": report.directory, "dry_run": dry, **counts, "missing": report.missing}
+    return Answer({**found, "topics": topics}, lines, 1 if counts["refused"] else 0)
+
+
+def _sessions(store: Store, most: int, dry: bool) -> Answer:
+    """Suggests what was said in past sessions; nothing becomes a memory."""
+    found = past_sessions.find(store, os.environ)
+    if not found.new and not any(found.left.values()):
+        places = " and ".join(f"'{place}'" for place in found.places)
+        raise MemError("no sessions of this repository", hint=f"looked in {places}")
+    report = past_sessions.take(store, found, most=most, dry=dry)
+    for why in report.failed:
+        refused(why)
+    counts = _counts((o for _, _, o in report.outcomes), "suggested", "known", "refused", "skipped")
+    lines, suggested, would = [], [], _would(dry)
+    for session, c, o in report.outcomes:
+        if o.status == "suggested":
+            lines.append(_judged(c, o, f"{session.agent} {c.at[:10]}", would))
+            origin = {"agent": session.agent, **values(c, "session", "role")}
+            suggested.append({**origin, **_verdict(c, o), "created_at": c.at or None})
+    beyond = sum(o.reason == pipeline.BEYOND for _, _, o in report.outcomes)
+    lines.append(
+        f"{counts['suggested']} {would}suggested, {counts['known']} known, {counts['refused']}"
+        f" refused (they look like secrets), of {many(report.turns, 'turn')} in"
+        f" {many(len(report.sessions), 'session')}"
+    )
+    if beyond:
+        lines[-1] += f"; {beyond} less sure ones were left out"
+    for noun, left in (("session", found.left), ("turn", report.left)):
+        if any(left.values()):
+            told = ", ".join(f"{n} {why}" for why, n in left.items() if n)
+            lines.append(f"{noun}s left out: {told}")
+    if counts["suggested"] and not dry:
+        lines.append("nothing is a memory yet: `git mem review` decides about suggestions")
+    facts = {"dry_run": dry, "sessions": len(report.sessions), "turns": report.turns, **counts}
+    left_out = {
+        "sessions": {why: n for why, n in found.left.items() if n},
+        "turns": {why: n for why, n in report.left.items() if n},
+        "less_sure": beyond,
+    }
+    answer = {**facts, "left_out": left_out, "suggestions": suggested}
+    return Answer(answer, lines, 1 if report.failed else 0)
+
+
+def _judged(c: Candidate, o: pipeline.Outcome, origin: str, would: str) -> str:
+    """One line about a text that capture would keep or suggest."""
+    id = f"{o.id[:8]} " if o.id else ""
+    return f"{id}{would}{o.status} {origin} {o.type}: {c.text.partition(chr(10))[0][:100]}"
+
+
+def _verdict(c: Candidate, o: pipeline.Outcome) -> dict[str, Any]:
+    """The same for --json; a refused text is not repeated."""
+    return {
+        **values(o, "id"),
+        "type": o.type or None,
+        "confidence": round(o.confidence, 4),
+        "body": c.text if o.status != "refused" else None,
+        "supersedes": o.old or None,
+    }
+
+
+def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
+    """Keeps what commit messages say for certain; proposes the surest of the rest."""
+    hint = "write it like v1.0..HEAD"
+    if given.startswith("-"):
+        raise UsageError(f"'{given}' is no range of commits", hint=hint)
+    commits = []
+    if given or store.repo.head():
+        most = 1_000_000 if ".." in given else 5_000
+        try:
+            commits = commit_reader.read(store.repo.git, [given or "HEAD"], [], most)
+        except GitFailed as e:
+            raise UsageError(f"git knows no commits '{given}'", hint=hint) from e
+    candidates = commitlog.candidates(commits)
+    most = store.settings.number("suggestions") * suggestions.HELD
+    outcomes = pipeline.keep(store, candidates, scope=scope, most=most, dry=dry)
+    counts = _counts(outcomes, "kept", "suggested", "known", "refused", "skipped")
+    lines, kept, would = [], [], _would(dry)
+    for c, o in zip(candidates, outcomes, strict=True):
+        if o.status not in ("kept", "suggested", "refused"):
+            continue
+        if o.status == "refused":
+            refused(f"commit {c.commit[:8]}: {o.reason}")
+        else:
+            lines.append(_judged(c, o, c.commit[:8], would))
+        about = {**values(c, "commit", "paths"), **values(o, "status", "reason")}
+        kept.append({**about, **_verdict(c, o), "stage": o.stage or None})
+    summary = (
+        f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
+        f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+    )
+    if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
+        summary += f"; {beyond} less sure ones were left out"
+    if counts["suggested"] and not dry:
+        summary += "; `git mem review` decides about suggestions"
+    found = {"dry_run": dry, "commits": len(commits), **counts, "memories": kept}
+    return Answer(found, [*lines, summary])
+
+
+def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    place = os.path.abspath(given) if given else ""
+    items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
+    counts = _counts(items, "stored", "edited", "known", "left out", "refused")
+    would = _would(dry)
+    lines = [*_changes(items, "path", would)]
+    lines.append(
+        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+        f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"
+    )
+    files = [values(i, "path", "status", "id", "title", "reason") for i in items]
+    found = {"dry_run": dry, **{name.replace(" ", "_"): n for name, n in counts.items()}}
+    return Answer({**found, "files": files}, lines, 1 if counts["refused"] else 0)

@@ -1,0 +1,1 @@
+"""Memories of other tools, read where those tools keep them."""
