@@ -330,6 +330,7 @@ def main() -> None:
     )
     parser.add_argument("--commits", type=int, default=1000, help="of the repository's history")
     parser.add_argument("--history", default="recall", help="mem.history: recall, prompts or false")
+    parser.add_argument("--everyday", action="store_true", help="every other prompt is no question")
     parser.add_argument("--mcp", action="store_true", help="while a session's server runs")
     parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
@@ -344,6 +345,9 @@ def main() -> None:
     if not args.program:
         raise SystemExit("no git-mem on PATH")
     events = [event for event in EVENTS if event in args.events.split(",")]
+    prompts = data.questions(args.runs)
+    if args.everyday:
+        prompts[::2] = data.everyday(len(prompts[::2]))
     rows: list[str] = []
     shares: list[str] = []
     failed = []
@@ -352,7 +356,7 @@ def main() -> None:
         for size in map(int, args.sizes.split(",")):
             path = bench.store(size)
             with bench.served(path, args.mcp):
-                more, parts = measure(bench, path, size, data.questions(args.runs), events)
+                more, parts = measure(bench, path, size, prompts, events)
             rows += more
             shares += parts
             log = path / ".git" / "mem" / "hooks.log"
@@ -369,7 +373,8 @@ def main() -> None:
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python"
         f" {platform.python_version()}, commit {revision}, F = {floor * 1e3:.1f} ms,"
         f" {time.strftime('%Y-%m-%d')}; {args.commits:,} commits (mem.history = {args.history});"
-        f" {args.runs} calls of each event, prompts all different."
+        f" {args.runs} calls of each event, prompts all different"
+        f"{', every other one an everyday prompt' * args.everyday}."
         f" {'; '.join(failed)}.\n\n| event | memories | median | 90th percentile | processor time |"
         " budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n"
         + "\n".join(rows)

@@ -67,6 +67,11 @@ def memories(n: int, seed: int = 1, commits: Sequence[str] = ()) -> Iterator[dic
         yield draft
 
 
+def everyday(n: int) -> list[str]:
+    """n prompts of other projects ("go on", "fix the failing test"), which no memory answers."""
+    return [row["text"] for row in _rows(ROOT / "everyday.jsonl")][:n]
+
+
 def questions(n: int, seed: int = 1) -> list[str]:
     """n different real questions."""
     texts = [q["text"] for name in SETS for q in _rows(ROOT / name / "queries.jsonl")]
