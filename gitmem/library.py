@@ -224,13 +224,8 @@ class Memories:
         """One memory with its `history` (records, oldest first), also a forgotten one; or a commit.
         Raises MemError where the prefix names none, Ambiguous where it names several.
         """
-        try:
-            item, history = listing.show(self._store, id)
-        except MemError:
-            if commit := commit_hits.find(self._store, id):
-                return commit
-            raise
-        return {**item, "history": history}
+        item, history = listing.show_any(self._store, id)
+        return item if item["kind"] == "commit" else {**item, "history": history}
 
     def remember(self, text: str, **fields: Unpack[Fields]) -> Stored:
         """Stores a memory. Raises Refused for a secret, an empty or too large text."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
-from ..memory import commit_hits, listing, recall
+from ..memory import listing, recall
 from ..store import Store
 from . import app
 from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_json
@@ -118,20 +118,15 @@ def show_command(
 ) -> int:
     """Show memories whole, with their history; also commits, as git names them."""
     for i, id in enumerate(ids):
-        commit = None
-        try:
-            item, history = listing.show(store, id)
-        except MemError:
-            commit = commit_hits.find(store, id)
-            if not commit:
-                raise
+        item, history = listing.show_any(store, id)
+        commit = item["kind"] == "commit"
         if as_json:
-            write_json(commit or {**item, "history": history})
+            write_json(item if commit else {**item, "history": history})
             continue
         if i:
             write()
         if commit:
-            render.whole_commit(commit)
+            render.whole_commit(item)
         else:
             render.memory(item, history)
     return 0

@@ -181,6 +181,16 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
     return store.with_cache(read)[0], [by_version[version] for version in order]
 
 
+def show_any(store: Store, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(a memory, its records oldest first), or (a commit, []). Raises MemError."""
+    try:
+        return show(store, name)
+    except MemError:
+        if commit := commit_hits.find(store, name):
+            return commit, []
+        raise
+
+
 def log(
     store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
