@@ -70,10 +70,7 @@ class Tools:
         where: Conditions = {"types": types or [], "paths": paths or []}
         found = self._mem.recall(query, limit=limit, only=only, **where)
         hits = found["hits"] if found["verdict"] != "MISS" else []
-        verdict = f"{found['verdict']}: {len(hits)} of {found['searched']} memories"
-        if found["degraded"]:
-            verdict += f" (degraded: {found['degraded_reason']})"
-        return "\n".join([verdict, *map(render.line, hits)])
+        return "\n".join([render.verdict({**found, "hits": hits}), *map(render.line, hits)])
 
     async def show(self, ids: _Ids) -> str:
         """The whole texts of memories, or of commits."""

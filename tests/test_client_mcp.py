@@ -29,5 +29,5 @@ def test_the_model_recalls_and_remembers_by_tools(client: Client, lab: Lab) -> N
         ],
     )
     assert "mcp__git-mem__recall" in str(client.model.requests[0]["tools"])  # `alwaysLoad`
-    assert "HIT: 1 of 1 memories" in client.seen() and TEXT in client.seen()
+    assert "HIT: 1 among 1 memory" in client.seen() and TEXT in client.seen()
     assert "The test runner needs a tty" in [m["title"] for m in lab.json(repo, "list")]

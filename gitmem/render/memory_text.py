@@ -1,6 +1,6 @@
 """Memories as people read them: hits of recall, lists, one memory whole."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core import record
@@ -48,7 +48,7 @@ def hits(
         return
     for item in answer["hits"]:
         hit(item, f"{item['score']:.2f} {item['retrieval']}: {_score(item)}" if explain else "")
-    _last(_verdict(answer))
+    _last(verdict(answer))
 
 
 def _last(text: str) -> None:
@@ -110,7 +110,8 @@ def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> st
     return tail if room is None else cut(tail, max(room - title, room // 3))
 
 
-def _verdict(answer: dict[str, Any]) -> str:
+def verdict(answer: Mapping[str, Any]) -> str:
+    """The last line of an answer of recall."""
     searched = (answer.get("history") or {"searched": 0})["searched"]
     commits = [many(searched, "commit")] if searched else []
     memories = [many(answer["searched"], "memory")] if answer["searched"] or not commits else []
@@ -126,7 +127,7 @@ def _verdict(answer: dict[str, Any]) -> str:
 def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
     searched = answer["searched"] or (answer.get("history") or {}).get("searched")
     if searched or answer["degraded"]:
-        return _verdict(answer)
+        return verdict(answer)
     if narrowed:
         return "MISS: no memories that were asked about"
     return "MISS: no memories here yet; `git mem remember` stores the first"
