@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import sqlite3
@@ -13,7 +14,7 @@ from capture_world import TOKEN, listed
 from conftest import Lab
 
 from gitmem.core import front_matter
-from gitmem.migration import formats, rule_files
+from gitmem.migration import claude_mem, formats, json_exports, rule_files, vault
 
 DATA = pathlib.Path(__file__).parent / "data" / "import"
 
@@ -230,11 +231,16 @@ def test_words_that_make_no_sense_are_refused(lab: Lab, words: list[str]) -> Non
     assert lab.run(lab.repo(), "git-mem", "import", *words).returncode == 2
 
 
-@pytest.mark.parametrize("name", ["no-such.db", "text.txt", "broken.db"])
+@pytest.mark.parametrize("name", ["no-such.db", "text.txt", "broken.db", "old.db"])
 def test_what_no_format_fits_stores_nothing(lab: Lab, name: str) -> None:
     repo = lab.repo()
     (lab.root / "text.txt").write_text("only words\n")
     (lab.root / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 2000)
+    with contextlib.closing(sqlite3.connect(lab.root / "old.db")) as db:
+        for table in ("observations", "session_summaries"):
+            db.execute(f"CREATE TABLE {table} (id INTEGER, sdk_session_id TEXT, project TEXT)")
+            db.execute(f"INSERT INTO {table} VALUES (1, 's', 'repo')")
+        db.commit()
     done = lab.run(repo, "git-mem", "import", str(lab.root / name))
     assert done.returncode == 1 and "bug" not in done.stderr and listed(lab, repo) == []
 
@@ -302,6 +308,35 @@ def test_an_edited_file_of_an_export_is_read_as_it_stands(lab: Lab) -> None:
 )
 def test_front_matter_reads_what_tools_write(text: str, value: dict[str, Any]) -> None:
     assert front_matter.split(f"---\n{text}\n---\nbody\n") == (value, "body\n")
+
+
+@pytest.mark.quick
+def test_front_matter_that_an_editor_rewrote_is_still_a_memory_of_ours() -> None:
+    text = "---\ngit-mem: abc\naliases: [x]\nconfidence: 0.5\ntags:\n  - a\n---\n\nbody\n"
+    assert list(vault.parse(text, "f.md")) == [
+        {"body": "body", "confidence": 0.5, "tags": ["a"], "scope": ""}
+    ]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "value", [None, 7, 1e300, True, "", [], ["x", None, {}], {"a": [1]}, "\ud800"]
+)
+def test_a_value_of_any_shape_is_no_fault(value: Any) -> None:
+    def bent(row: dict[str, Any]) -> list[str]:
+        return [json.dumps({**row, name: value}) for name in row]
+
+    for line in (DATA / "beads.jsonl").read_text().splitlines()[:7]:
+        list(json_exports.beads("\n".join(bent(json.loads(line)))))
+    for line in (DATA / "mcp-memory.jsonl").read_text().splitlines()[:7]:
+        list(json_exports.graph("\n".join(bent(json.loads(line)))))
+    for row in json.loads((DATA / "mcp-memory-service.json").read_text())["memories"]:
+        for changed in bent(row):
+            list(json_exports.service(f'{{"memories": [{changed}, {json.dumps(value)}]}}'))
+    row = dict.fromkeys(("facts", "concepts", "files_read", "narrative", "title", "type"), value)
+    row |= {"id": 1, "project": "p", "memory_session_id": value, "created_at_epoch": value}
+    tables = {"observations": [row], "session_summaries": [row]}
+    assert len(list(claude_mem.parse(tables, ["p"], "/top"))) == 2
 
 
 @pytest.mark.quick

@@ -21,6 +21,7 @@ from .drafts import Draft, Entry, Skipped, draft, headed, paragraphs, source, ty
 
 MAGIC = b"SQLite format 3\0"
 _TABLES = {"observations", "session_summaries"}
+_NEEDED = {"id", "project", "memory_session_id", "created_at_epoch"}
 _FACT = 1000  # characters of a fact; longer ones stand in the body
 Row = Mapping[str, Any]
 
@@ -41,12 +42,16 @@ def tables(path: str) -> dict[str, list[Row]]:
             there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
             if not there >= _TABLES:
                 raise MemError(f"'{path}' is no database of claude-mem")
-            return {
+            found: dict[str, list[Row]] = {
                 name: [dict(row) for row in db.execute(f"SELECT * FROM {name} ORDER BY id")]
                 for name in sorted(_TABLES)
             }
     except sqlite3.Error as e:
         raise MemError(f"cannot read '{path}': {e}") from e
+    if any(not rows[0].keys() >= _NEEDED for rows in found.values() if rows):
+        hint = "a newer claude-mem brings it up to date when it starts"
+        raise MemError(f"'{path}' is of a claude-mem from before 2026", hint=hint)
+    return found
 
 
 def parse(found: Mapping[str, Iterable[Row]], projects: list[str], top: str) -> Iterator[Entry]:
@@ -87,7 +92,7 @@ def _observation(row: Row, top: str) -> Entry:
     head = headed(str(row.get("title") or ""), told)
     if not head["body"].strip():
         return Skipped(f"observation {row['id']}", "it says nothing")
-    type, tags = typed(row["type"])
+    type, tags = typed(row.get("type"))
     return draft(
         **head,
         subtitle=str(row.get("subtitle") or "")[:300],

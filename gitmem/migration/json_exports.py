@@ -104,7 +104,7 @@ def beads(text: str) -> Iterator[Entry]:
 
 
 def _issue(row: Draft) -> Entry:
-    kind = row.get("issue_type") or "task"
+    kind = str(row.get("issue_type") or "task")
     if kind not in _WORK or row.get("ephemeral") or row.get("is_template"):
         return Skipped(row["id"], f"a {kind} is no work")
     if row.get("status") != "closed":

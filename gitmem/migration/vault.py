@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..core import front_matter
 from ..core.errors import MemError
 from ..core.record import title_of
+from ..memory.remember import FIELDS
 from ..memory.transfer import looked_at, portable
 from .drafts import Draft, Entry, Skipped, draft, headed, source, typed, when, words
 
@@ -32,7 +34,8 @@ _CREATED = ("created", "created_at", "date", "timestamp")
 def file_name(item: dict[str, Any]) -> str:
     """A name that a person can find, with the id, so that no two memories have the same."""
     plain = "-".join(re.findall(r"\w+", title_of(item).lower()))
-    return f"{plain[:60].rstrip('-') or 'memory'}-{item['id'][:12]}.md"
+    plain = plain[:60].encode()[:180].decode(errors="ignore").rstrip("-")
+    return f"{plain or 'memory'}-{item['id'][:12]}.md"
 
 
 def render(item: dict[str, Any]) -> str:
@@ -77,10 +80,11 @@ def parse(text: str, name: str) -> Iterator[Entry]:
 def _ours(front: dict[str, Any], page: str) -> Draft:
     exact = front.get("body")
     same = isinstance(exact, str) and looked_at(exact) == page  # nobody has changed the page
-    found = {**front, "body": exact if same else page}
-    del found[_OURS]
-    if "confidence" in found:
-        found["confidence"] = float(found["confidence"])
+    known = {name: value for name, value in front.items() if name in FIELDS}  # an editor adds more
+    found = {**known, "body": exact if same else page}
+    if isinstance(stated := found.get("confidence"), str):  # an editor wrote it without JSON
+        with suppress(ValueError):
+            found["confidence"] = float(stated)
     found.setdefault("scope", "")  # the user's own: the setting decides
     return found
 
