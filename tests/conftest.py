@@ -235,6 +235,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("quick")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest takes the marked out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test in a directory the normal run takes the first and the last case, `make nightly`
+    all. A test marked `each` or `quick` keeps its cases.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not any(map(item.get_closest_marker, ("quick", "each", "nightly"))):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        for item in same[1:-1]:
+            item.add_marker("nightly")
+
+
 def sampled(cases: Iterable[Any], every: int) -> list[Any]:
     """Parameters: the normal run takes each `every`th of them, `make nightly` all."""
     rows = [case if isinstance(case, tuple) else (case,) for case in cases]

@@ -188,7 +188,7 @@ class History:
 
 
 @settings(
-    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")),
+    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "5")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 import pytest
 import shops
 from conftest import Lab
+from faults.harness import ALL
 from places import opened
 from shops import Shop, change, left_log, pages
 
 from gitmem.engine import cache_lock
+
+STRIDE = 1 if ALL else 9  # which pages, and of the other places how many
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def test_a_sound_cache_and_a_copied_one_are_not_called_damaged(shop: Shop) -> No
 def test_damage_at_every_page_shows_no_changed_text_and_is_seen(shop: Shop, kind: str) -> None:
     rng = random.Random(kind)
     seen = []
-    for page in range(0, pages(shop), 3):
+    for page in range(0, pages(shop), STRIDE):
         shop.restore()
         if kind == "truncate":
             with open(shop.db, "r+b") as f:
@@ -46,7 +49,7 @@ def test_damage_at_every_page_shows_no_changed_text_and_is_seen(shop: Shop, kind
 
 def test_a_changed_byte_anywhere_shows_no_changed_text(shop: Shop) -> None:
     rng = random.Random(5)
-    for _ in range(60):
+    for _ in range(180 // STRIDE):
         shop.restore()
         at = rng.randrange(len(shop.files[shop.db.name]))
         change(shop.db, at, bytes([shop.files[shop.db.name][at] ^ 1 << rng.randrange(8)]))
@@ -55,7 +58,7 @@ def test_a_changed_byte_anywhere_shows_no_changed_text(shop: Shop) -> None:
 
 def test_damage_under_an_open_connection_is_survived(shop: Shop) -> None:
     rng = random.Random(6)
-    for page in range(0, pages(shop), 4):
+    for page in range(0, pages(shop), STRIDE):
         shop.restore()
         shop.answers()
         change(shop.db, page * 4096, rng.randbytes(4096))
@@ -73,7 +76,7 @@ def test_damage_to_a_log_that_a_killed_writer_left_is_survived(shop: Shop) -> No
     files, rng = left_log(shop), random.Random(7)
     wal = shop.db.name + "-wal"
     assert len(files[wal]) > 4096
-    for case in range(30):
+    for case in range(108 // STRIDE):
         shop.restore()
         for name, content in files.items():
             (shop.mem / name).write_bytes(content)
@@ -85,7 +88,7 @@ def test_damage_to_a_log_that_a_killed_writer_left_is_survived(shop: Shop) -> No
         else:
             change(shop.mem / wal, at // 4120 * 4120, rng.randbytes(4120))
         shop.must_heal(f"log, case {case} at {at}")
-    for page in range(0, pages(shop), 3):
+    for page in range(0, pages(shop), STRIDE):
         shop.restore()
         for name, content in files.items():
             (shop.mem / name).write_bytes(content)

@@ -112,6 +112,7 @@ def test_a_policy_file_may_set_policy_and_nothing_else(lab: Lab) -> None:
 SECRET = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "argv",
     [

@@ -48,7 +48,7 @@ def test_a_remember_killed_at_any_call(bench: Bench) -> None:
             and json.loads(done.stdout)["hits"][0]["body"] == AFTER
         )
 
-    bench.each([*MEM, "remember", NEW], one, share=18)
+    bench.each([*MEM, "remember", NEW], one, share=8)
     assert seen == {False, True}  # some runs died before the ref moved and some after
 
 
@@ -58,7 +58,7 @@ def test_the_first_remember_killed_at_any_call(empty: Bench) -> None:
         lambda run, at: (
             sound(empty.lab, run, [], [NEW], acknowledged="remembered" in run.answer) and None
         ),
-        share=10,
+        share=5,
     )
 
 
@@ -91,7 +91,7 @@ def test_a_change_killed_at_any_call(bench: Bench, command: str) -> None:
         else:
             assert (OLD[0] in shown) == (NEW not in there)
 
-    bench.each([*MEM, *argv], one, share=5)
+    bench.each([*MEM, *argv], one, share=4)
 
 
 @pytest.mark.parametrize("limit", [2, 100], ids=["pack", "loose"])
@@ -113,7 +113,7 @@ def test_a_bulk_import_killed_at_any_call(bench: Bench, limit: int) -> None:
     bench.each(
         [sys.executable, "-c", BULK, "remember", "--jsonl", "-", "--json"],
         one,
-        share=7,
+        share=4,
         stdin=lines,
     )
 
@@ -121,7 +121,7 @@ def test_a_bulk_import_killed_at_any_call(bench: Bench, limit: int) -> None:
 def test_an_index_killed_at_any_call(bench: Bench) -> None:
     shutil.rmtree(bench.template / ".git" / "mem")
     bench.each(
-        [*MEM, "index"], lambda run, at: sound(bench.lab, run, [*OLD, SECRET], []) and None, share=6
+        [*MEM, "index"], lambda run, at: sound(bench.lab, run, [*OLD, SECRET], []) and None, share=4
     )
 
 
@@ -141,7 +141,7 @@ def test_one_process_of_a_remember_killed_at_any_call(bench: Bench) -> None:
         )
         assert not (there and "nothing was written" in run.error)
 
-    bench.each([*MEM, "remember", NEW], one, share=8, env={"FAULT_ALONE": "1"})
+    bench.each([*MEM, "remember", NEW], one, share=4, env={"FAULT_ALONE": "1"})
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["first", "again"])
@@ -170,7 +170,7 @@ def test_a_sync_killed_at_any_call(shared: Bench, before: bool) -> None:
         assert there == {*OLD, THEIRS, AFTER, *([NEW] if before else [])}
         assert there <= {m["body"] for m in lab.json(run.repo, "list")}
 
-    shared.each([*MEM, "sync"], one, share=6)
+    shared.each([*MEM, "sync"], one, share=4)
 
 
 def test_a_purge_killed_at_any_call(bench: Bench) -> None:
@@ -204,4 +204,4 @@ def test_a_purge_killed_at_any_call(bench: Bench) -> None:
         assert not here(run.repo), done.stdout + done.stderr
         assert {m["body"] for m in lab.json(run.repo, "list")} == {OLD[1], SECRET, AFTER}
 
-    bench.each([*MEM, "purge", id, "--force"], one, share=7)
+    bench.each([*MEM, "purge", id, "--force"], one, share=4)

@@ -20,7 +20,7 @@ pytest_plugins = ["crash_world"]
 
 @pytest.mark.parametrize(
     ("mode", "once", "share"),
-    [("enospc", False, 7), ("eio", False, 5), ("eio", True, 6), ("short", True, 4)],
+    [("enospc", False, 4), ("eio", False, 4), ("eio", True, 4), ("short", True, 4)],
     ids=["full", "broken", "broken once", "short write"],
 )
 def test_a_remember_whose_disk_fails_at_any_call(

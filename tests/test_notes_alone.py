@@ -347,7 +347,7 @@ def head_of(world: Rewritten) -> str:
 
 
 @settings(
-    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")),
+    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "5")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

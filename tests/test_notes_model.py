@@ -263,7 +263,7 @@ class Model:
         s.git.close()
 
 
-@pytest.mark.parametrize("seed", sampled(range(int(LO), int(HI or LO) + 1), 3))
+@pytest.mark.parametrize("seed", sampled(range(int(LO), int(HI or LO) + 1), 6))
 def test_no_line_is_ever_lost(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(treeedit, "BOUND", 600)
     monkeypatch.setattr(notetree, "SPLIT", 6)

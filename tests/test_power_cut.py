@@ -61,15 +61,15 @@ def power(
 
 
 def test_a_power_cut_at_any_call_of_a_remember(bench: Bench) -> None:
-    power(bench, [*MEM, "remember", NEW], [*OLD, SECRET], [NEW], 12)
+    power(bench, [*MEM, "remember", NEW], [*OLD, SECRET], [NEW], 6)
 
 
 def test_a_power_cut_at_any_call_of_the_first_remember(empty: Bench) -> None:
-    power(empty, [*MEM, "remember", NEW], [], [NEW], 8)
+    power(empty, [*MEM, "remember", NEW], [], [NEW], 4)
 
 
 def test_a_power_cut_at_any_call_of_a_sync(shared: Bench) -> None:
-    power(shared, [*MEM, "sync"], [*OLD, SECRET], [THEIRS], 5)
+    power(shared, [*MEM, "sync"], [*OLD, SECRET], [THEIRS], 4)
 
 
 def test_a_power_cut_in_an_import_keeps_the_blocks_that_were_answered(bench: Bench) -> None:
@@ -95,6 +95,6 @@ def test_a_power_cut_in_an_import_keeps_the_blocks_that_were_answered(bench: Ben
     bench.each(
         [sys.executable, "-uc", BULK, "remember", "--jsonl", "-", "--json"],
         one,
-        share=6,
+        share=4,
         stdin=lines,
     )

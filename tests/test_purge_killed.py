@@ -139,7 +139,7 @@ def test_deleting_the_cache_directory_at_any_moment_costs_a_search_and_no_more(
 def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -> None:
     ids = [clone.remember(f"{TEXT} {n}") for n in range(3)]
     script = (
-        f'for i in $(seq 15); do "{sys.executable}" -m gitmem remember "writer $0 says number $i"'
+        f'for i in $(seq 6); do "{sys.executable}" -m gitmem remember "writer $0 says number $i"'
         " >/dev/null || echo lost; done"
     )
     writers = [
@@ -155,7 +155,7 @@ def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -
     for id in ids:
         clone.purge(id)
     assert [w.communicate()[0] for w in writers] == ["", ""]
-    assert len(clone.bodies()) == 31
+    assert len(clone.bodies()) == 13
     with clone.store() as store:
         purge.scrub(store, sure=True)
     clone.clean()

@@ -139,6 +139,7 @@ FIELDS |= dict.fromkeys(CHANGES, (*TEXTS[:9], "provenance", *LISTS))
 FIELDS["accept"] = ("body", "title", "type", "tags")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("way", FIELDS)
 def test_a_secret_in_any_field_of_any_way_to_write_is_refused_as_given(
     store: Store, way: str
@@ -219,6 +220,7 @@ def test_setting_that_lets_secrets_pass_still_cuts_what_is_private(
         }
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("argv", [
     ("remember", "one", "--path", URL), ("remember", "one", "--type", KEY), ("remember", "one", "--tag", KEY),  # noqa: E501
     ("remember", "one", "--commit", KEY), ("remember", "one", "--provenance", KEY), ("remember", "one", "--phase", URL),  # noqa: E501
@@ -309,6 +311,7 @@ def test_half_of_a_private_tag_costs_its_own_line_alone(
     assert texts[0] in said and texts[2] in said and "retry twice" not in said
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "way", ["remember", "stdin", "jsonl", "title", "edit", "supersede", "import", "forget"]
 )

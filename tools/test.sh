@@ -77,7 +77,7 @@ if [ -x "$newer/git" ] && [ $# = 0 ]; then
   (
     export PATH="$newer:$PATH" GIT_DEFAULT_REF_FORMAT=reftable GIT_DEFAULT_HASH=sha256
     run_tests "$root"/tests/test_reftable.py "$root"/tests/test_notes.py "$root"/tests/test_sync.py \
-      "$root"/tests/test_crash.py
+      "$root"/tests/test_crash.py::test_a_remember_killed_at_any_call
   ) || status=$?
 fi
 echo "== tests on the installed wheel"
