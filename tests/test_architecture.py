@@ -47,6 +47,7 @@ ORDER = [
     "render",
     "completion",
     "mcp_server",
+    "ui",
     "cli",
     "__main__",
 ]

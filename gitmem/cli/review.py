@@ -87,7 +87,7 @@ def review_command(
         return _list(store, everything, decided, as_json)
 
 
-def _find(store: Store, prefix: str) -> Item:
+def find_item(store: Store, prefix: str) -> Item:
     proposal = proposals.find(store, prefix)
     if proposal is None:
         return review.find(store, prefix)
@@ -102,7 +102,7 @@ def _do(store: Store, jobs: list[tuple[str, _Job]], given: Decision, as_json: bo
     answers: list[dict[str, Any]] = []
     for id, job in jobs:
         try:
-            done = job(store, _find(store, id), given)
+            done = job(store, find_item(store, id), given)
         except UsageError:
             raise
         except MemError as e:

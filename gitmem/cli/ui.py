@@ -1,0 +1,83 @@
+"""The command that shows memories in a browser."""
+
+import os
+import stat
+from contextlib import suppress
+from typing import Any
+
+from ..core.errors import MemError, UsageError
+from ..core.plural import many
+from ..store import Store
+from ..ui import page, page_data, page_server
+from . import decide
+from .common import warn, write
+from .options import Answer, command, flag, text
+from .review import find_item
+
+
+@command("ui")
+def ui_command(
+    store: Store,
+    output: str = text("-o --output FILE", "Write the page to FILE; serve nothing.", filled=True),
+    scope: str = text("--scope", "Only `team` or `private`."),
+    no_browser: bool = flag("--no-browser", "Open no browser; the address is printed."),
+) -> Answer | int:
+    """Show memories in a browser: search, timeline by commit, details, counts, and the review.
+
+    One page that fetches nothing from the network, served on this machine until Ctrl-C under an
+    address that nobody can guess. With --output it is a file that needs no server and changes
+    nothing; only you can read it, since it holds your private memories unless --scope is `team`.
+    """
+    if scope not in ("", "team", "private"):
+        raise UsageError(f"--scope is team or private, not '{scope}'")
+    if output:
+        made = page_data.gather(store, scope)
+        _write_private(output, page.joined(made).html)
+        count = len(made.get("memories", ()))
+        said = f"wrote {many(count, 'memory')}: {output}"
+        return Answer({"file": output, "memories": count}, [said])
+    return _serve(store, scope, no_browser)
+
+
+def _write_private(name: str, html: str) -> None:
+    try:
+        opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(opened, "w", encoding="utf-8") as f:
+            if stat.S_ISREG(os.fstat(opened).st_mode):  # it may have been there, and be no file
+                os.fchmod(opened, 0o600)
+            f.write(html)
+    except OSError as e:
+        raise MemError(f"cannot write '{name}': {e.strerror}") from e
+
+
+def _serve(store: Store, scope: str, no_browser: bool) -> int:
+    held: dict[tuple[str, ...], page.Page] = {}
+
+    def current() -> page.Page:
+        """The page, made anew where memories or HEAD have moved."""
+        now = (store.repo.head(), store.team.tip() or "", store.private.tip() or "")
+        if now not in held:
+            made = page.joined(page_data.gather(store, scope, served=True))
+            held.clear()
+            held[now] = made
+        return held[now]
+
+    def decided(id: str, verb: str) -> dict[str, Any]:
+        job = decide.accept if verb == "accept" else decide.reject
+        try:
+            answer = job(store, find_item(store, id), decide.Decision())
+        except MemError as e:
+            return {"status": "refused", "reason": ": ".join(filter(None, (e.message, e.hint)))}
+        return {**answer.value, "said": " ".join(map(str, answer.text))}
+
+    with page_server.Server(current, decided) as server:
+        write(server.url)
+        warn("serving until Ctrl-C; the page is for this machine alone")
+        current()
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        with suppress(KeyboardInterrupt):
+            server.serve()
+    return 0

@@ -1,0 +1,120 @@
+"""Serves the page of `git mem ui` to the browser of this machine, until it is interrupted.
+
+Promise: it listens on the loopback address only, one request at a time. Whoever does not know the
+random token in the path, or names another host (DNS rebinding), gets an empty refusal. Only the
+page itself may ask for a change: same origin, JSON, and the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import selectors
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from .page import Page
+
+HOST = "127.0.0.1"
+_PATIENCE = 5  # seconds for the rest of a request
+_LARGEST = 10_000  # bytes of a request to change something
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+Decide = Callable[[str, str], dict[str, Any]]  # (id, "accept" or "reject"): what became of it
+
+
+class Server(HTTPServer):
+    """`page` makes the page for each load; `decide` does what its review asks for."""
+
+    def __init__(self, page: Callable[[], Page], decide: Decide) -> None:
+        super().__init__((HOST, 0), _Handler)
+        self.page, self.decide = page, decide
+        self.host = f"{HOST}:{self.server_port}"
+        self.path = f"/{secrets.token_urlsafe(24)}/"
+        self.url = f"http://{self.host}{self.path}"
+
+    def serve(self) -> None:
+        """Answers until KeyboardInterrupt. Browsers open connections in advance and send nothing:
+        a connection has its turn when there is something to read.
+        """
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self, selectors.EVENT_READ)
+            while True:
+                for key, _ in waiting.select():
+                    if key.fileobj is self:
+                        connection, address = self.get_request()
+                        waiting.register(connection, selectors.EVENT_READ, address)
+                    else:
+                        waiting.unregister(key.fileobj)
+                        self.process_request(key.fileobj, key.data)  # type: ignore[arg-type]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away is no error of ours; others must not end the server."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = _PATIENCE
+    server_version, sys_version = "git-mem", ""
+
+    def do_GET(self) -> None:
+        if not self._allowed(""):
+            return
+        page = self.server.page()
+        policy = f"{page.policy}; frame-ancestors 'none'"
+        self._answer(200, "text/html; charset=utf-8", page.html.encode(), policy)
+
+    def do_POST(self) -> None:
+        if not self._allowed("review"):
+            return
+        told = self.headers.get("Content-Type"), self.headers.get("Origin")
+        length = self.headers.get("Content-Length", "")
+        if told != ("application/json", f"http://{self.server.host}"):
+            self._answer(403)
+        elif not length.isdigit() or int(length) > _LARGEST:
+            self._answer(400)
+        else:
+            self._decide(self.rfile.read(int(length)))
+
+    def _decide(self, body: bytes) -> None:
+        try:
+            asked = json.loads(body)
+            id, verb = str(asked["id"]), asked["verb"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            verb = ""
+        if verb in ("accept", "reject"):
+            answer = json.dumps(self.server.decide(id, verb)).encode()
+            self._answer(200, "application/json", answer)
+        else:
+            self._answer(400)
+
+    def _allowed(self, name: str) -> bool:
+        """Whether the request is for this host and has the token; else it is refused."""
+        right = hmac.compare_digest(self.path.encode(), f"{self.server.path}{name}".encode())
+        if self.headers.get("Host") != self.server.host or not right:
+            self._answer(404)
+            return False
+        return True
+
+    def _answer(
+        self, status: int, kind: str = "text/plain", body: bytes = b"", policy: str = ""
+    ) -> None:
+        self.send_response(status)
+        said = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS}
+        said["Content-Security-Policy"] = policy or "default-src 'none'; frame-ancestors 'none'"
+        for name, value in said.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Writes nothing: the token stands in each line."""

@@ -1,0 +1,231 @@
+"""`git mem ui`: what the page holds, that no memory is markup in it, and who its server answers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from conftest import Lab
+from review_world import Place
+
+from gitmem.memory import memories
+from gitmem.ui import page, page_data, page_server
+
+EVIL = "Close it </script><script>alert(1)</script> <!-- <b>&amp; {{js}}"
+
+
+@pytest.fixture
+def place(lab: Lab) -> Place:
+    return Place(lab)
+
+
+def data_of(html: str) -> dict[str, Any]:
+    """The value that stands in a page."""
+    text = html.partition('id="data">')[2].partition("</script>")[0]
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def gathered(place: Place, scope: str = "") -> dict[str, Any]:
+    with closing(place.store()) as store:
+        return page_data.gather(store, scope)
+
+
+def test_the_page_holds_each_memory_with_its_commit_paths_and_history(place: Place) -> None:
+    mem, repo = place.lab.mem, place.repo
+    first = place.lab.json(
+        repo, "remember", "Times are UTC", "--type", "decision", "--path", "f0.txt"
+    )
+    mem(repo, "edit", first["id"], "-m", "Times are stored as UTC")
+    old = place.lab.json(repo, "remember", "Rounded per line")
+    mem(repo, "supersede", old["id"], "-m", "Rounded per invoice")
+    gone = place.lab.json(repo, "remember", "Say nothing of this")
+    mem(repo, "forget", gone["id"])
+    (repo / "f0.txt").write_text("other\n")
+    place.lab.git(repo, "commit", "-qam", "Other text")
+    found = gathered(place)
+    by_body = {m["body"]: m for m in found["memories"]}
+    assert set(by_body) == {"Times are stored as UTC", "Rounded per line", "Rounded per invoice"}
+    edited = by_body["Times are stored as UTC"]
+    assert [(h["op"], h["body"]) for h in edited["history"]] == [
+        ("create", "Times are UTC"),
+        ("edit", "Times are stored as UTC"),
+    ]
+    assert edited["paths"][0] == {"path": "f0.txt", "state": "changed"}
+    assert found["commits"][edited["anchor"]["commit"]]["subject"] == "commit 0"
+    assert by_body["Rounded per line"]["status"] == "superseded"
+    assert "history" not in by_body["Rounded per invoice"]
+    assert found["branch"] == "main" and found["repository"] == "repo"
+
+
+def test_a_page_of_the_team_says_nothing_of_private_notes(place: Place) -> None:
+    mem, repo = place.lab.mem, place.repo
+    shared = place.lab.json(repo, "remember", "Known to all")
+    mem(repo, "remember", "Only mine", "--private")
+    with closing(place.store()) as store:
+        better = {"body": "Better, and only mine"}
+        memories.supersede(store, shared["id"], better, scope="private")
+    place.one("Only suggested")
+    found = gathered(place, "team")
+    assert [m["body"] for m in found["memories"]] == ["Known to all"]
+    assert not re.search("nly mine|Only suggested", json.dumps(found))
+    assert "superseded_by" not in found["memories"][0]
+    private = gathered(place, "private")["memories"]
+    assert {m["scope"] for m in private} == {"private"} and len(private) == 2
+
+
+def test_hidden_characters_are_shown_as_marks(place: Place) -> None:
+    place.lab.mem(place.repo, "remember", "Reads \u202eback\u202c and \u200bforth")
+    (found,) = gathered(place)["memories"]
+    assert found["body"] == "Reads <U+202E>back<U+202C> and <U+200B>forth"
+
+
+@pytest.mark.quick
+def test_no_text_of_a_memory_can_close_its_script_element() -> None:
+    value = {"memories": [{"id": "a", "title": EVIL, "body": "</SCRIPT ><!--\u2028\ud800"}]}
+    html = page.joined(value).html
+    assert data_of(html) == value
+    assert len(re.findall("<script", html)) == 2 and len(re.findall("</script", html)) == 2
+    assert "<!--" not in html and "alert(1)</script>" not in html
+
+
+@pytest.mark.quick
+def test_the_page_fetches_nothing_and_its_policy_allows_its_own_parts_only() -> None:
+    made = page.joined({})
+    said = made.html.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|@import|@font-face|url\(|\bsrc=|innerHTML|eval\(", said)
+    assert made.policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in made.policy and "connect-src 'none'" in made.policy
+    assert f'content="{made.policy}"' in made.html
+    assert "connect-src 'self'" in page.joined({"served": True}).policy
+    assert page.joined({"a": 1}).policy == made.policy  # the data are no part of it
+
+
+def test_the_file_is_for_its_owner_alone_and_says_how_many(place: Place) -> None:
+    lab, repo = place.lab, place.repo
+    lab.mem(repo, "remember", EVIL)
+    file = lab.root / "page.html"
+    file.write_text("older")
+    os.chmod(file, 0o644)
+    assert lab.json(repo, "ui", "--output", str(file)) == {"file": str(file), "memories": 1}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert data_of(file.read_text())["memories"][0]["body"] == EVIL
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "ui", "--scope", "mine")
+    assert done.returncode == 2 and "team or private" in done.stderr
+
+
+# --- the server ---
+
+
+class Served:
+    def __init__(self) -> None:
+        self.decided: list[tuple[str, str]] = []
+        self.server = page_server.Server(lambda: page.joined({"served": True}), self._decide)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _decide(self, id: str, verb: str) -> dict[str, Any]:
+        self.decided.append((id, verb))
+        return {"status": verb}
+
+    def _serve(self) -> None:
+        try:
+            self.server.serve()
+        except (OSError, ValueError):
+            pass  # closed
+
+    def ask(
+        self, method: str, path: str, body: str | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(
+            page_server.HOST, self.server.server_port, timeout=20
+        )
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(connection):
+            connection.request(method, path, body, named)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.server.server_close()
+
+
+@pytest.mark.quick
+def test_the_page_comes_with_strict_headers(served: Served) -> None:
+    status, headers, body = served.ask("GET", served.server.path)
+    assert status == 200 and b"git mem" in body
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'") and "frame-ancestors 'none'" in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cache-Control"] == "no-store"
+    assert not [name for name in headers if name.startswith("Access-Control")]
+    assert served.server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        ("/", ""),
+        ("/favicon.ico", ""),
+        ("TOKENx", ""),
+        ("TOKEN", "evil.example"),
+        ("TOKEN", "localhost"),
+    ],
+)
+def test_who_has_no_token_or_names_another_host_gets_nothing(
+    served: Served, path: str, host: str
+) -> None:
+    named = {"Host": f"{host}:{served.server.server_port}"} if host else {}
+    status, _, body = served.ask("GET", path.replace("TOKEN", served.server.path), **named)
+    assert (status, body) == (404, b"")
+
+
+@pytest.mark.quick
+def test_only_the_page_itself_can_decide(served: Served) -> None:
+    url, own = f"{served.server.path}review", f"http://{served.server.host}"
+    body, kind = json.dumps({"id": "abcd", "verb": "accept"}), "application/json"
+    for path, headers, given, expected in (
+        (url, {"Content_Type": kind}, body, 403),
+        (url, {"Content_Type": kind, "Origin": "http://evil.example"}, body, 403),
+        (url, {"Content_Type": "text/plain", "Origin": own}, body, 403),
+        (url, {"Content_Type": kind, "Origin": own}, "no json", 400),
+        (url, {"Content_Type": kind, "Origin": own}, '{"id": "abcd", "verb": "purge"}', 400),
+        (url, {"Content_Type": kind, "Origin": own}, "x" * 20_000, 400),
+        ("/review", {"Content_Type": kind, "Origin": own}, body, 404),
+    ):
+        assert served.ask("POST", path, given, **headers)[0] == expected
+    assert served.decided == []
+    status, _, said = served.ask("POST", url, body, Content_Type=kind, Origin=own)
+    assert (status, json.loads(said)) == (200, {"status": "accept"})
+    assert served.decided == [("abcd", "accept")]
+
+
+@pytest.mark.quick
+def test_a_connection_that_sends_nothing_holds_nobody_up(served: Served) -> None:
+    with closing(http.client.HTTPConnection(page_server.HOST, served.server.server_port)) as silent:
+        silent.connect()
+        assert served.ask("GET", served.server.path)[0] == 200
+
+
+@pytest.mark.quick
+def test_the_program_writes_no_html_and_fits_on_a_few_screens() -> None:
+    for source in (pathlib.Path(page.__file__).parent.parent / "data" / "ui").iterdir():
+        text = source.read_text(encoding="utf-8")
+        writes = r"innerHTML|outerHTML|insertAdjacent|document\.write|new Function"
+        assert not re.search(writes, text), source.name
+        assert max(map(len, text.splitlines())) <= 100 and text.count("\n") <= 400, source.name

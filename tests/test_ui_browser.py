@@ -1,0 +1,139 @@
+"""The page of `git mem ui` in a real browser: 10,000 memories, keys, no error, and the review."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import browser
+import pytest
+from conftest import Lab
+from review_world import Place
+
+from gitmem.ui import page
+
+EVIL = "</script><script>document.title = 'broken'</script><!-- <img src=x onerror=alert(1)>"
+
+
+def memory(n: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"{n:032x}",
+        "title": f"Memory number {n}",
+        "body": f"Memory number {n}.\n\n" + "about the cache, the worker and the pool " * 10,
+        "type": ("decision", "bugfix", "lesson")[n % 3],
+        "created_at": f"2026-{n % 9 + 1:02}-{n % 27 + 1:02}T00:00:00Z",
+        "author": "Ada <ada@example.org>",
+        "scope": "private" if n % 100 == 0 else "team",
+        "status": "active",
+        "anchor": {"commit": f"{n % 50:040x}", "state": "unmerged" if n % 7 == 0 else "reachable"},
+        "paths": [{"path": f"src/part{n % 40}.py", "state": "changed" if n % 5 == 0 else "same"}],
+        **fields,
+    }
+
+
+def written(file: pathlib.Path, memories: list[dict[str, Any]]) -> str:
+    commits = {
+        f"{n:040x}": {"commit": f"{n:040x}", "subject": f"Commit {n}", "date": "2026-03-01"}
+        for n in range(50)
+    }
+    data = {"repository": "shop", "branch": "main", "memories": memories, "commits": commits}
+    file.write_text(page.joined(data).html, encoding="utf-8")
+    return file.as_uri()
+
+
+@contextmanager
+def served(place: Place) -> Iterator[str]:
+    """The address that `git mem ui` prints; it ends with Ctrl-C, and well."""
+    argv = ["git-mem", "ui", "--no-browser"]
+    server = subprocess.Popen(
+        argv,
+        cwd=place.repo,
+        env=place.lab.env,
+        text=True,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # as on a terminal
+    )
+    try:
+        assert server.stdout
+        yield server.stdout.readline().strip()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(20) == 0
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_10_000_memories_are_loaded_searched_and_read_with_keys(tmp_path: pathlib.Path) -> None:
+    memories = [memory(n) for n in range(10_000)]
+    memories[4321] |= {"title": "Invoices are rounded per line", "body": EVIL}
+    url = written(tmp_path / "page.html", memories)
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(1280, 800)
+        tab.open(url)
+        rows = "document.querySelectorAll('.row').length"
+        assert tab.run(rows) == 100
+        tab.press("/")
+        tab.type("invoices ROUNDED")
+        assert tab.run("document.getElementById('count').textContent") == "1 of 10,000 memories"
+        tab.press("Enter")
+        tab.press("Enter")
+        tab.wait("!document.getElementById('detail').hidden")
+        assert EVIL in tab.run("document.getElementById('detail').innerText")
+        tab.press("Escape")
+        assert tab.run("document.getElementById('detail').hidden")
+        assert tab.run("document.activeElement.className") == "row"
+        tab.press("/")
+        tab.press("Escape")
+        assert tab.run(rows) == 100
+        tab.press("j")
+        tab.press("j")
+        tab.press("k")
+        assert tab.run("document.activeElement.innerText").startswith("Memory number 0")
+        for view in ("Timeline", "Statistics", "Memories"):
+            buttons = "[...document.querySelectorAll('nav button')]"
+            tab.run(f"{buttons}.find(b => b.textContent === '{view}').click()")
+            assert tab.run("document.getElementById('view').innerText.length") > 100
+        assert tab.run("document.title") == "git mem: shop"
+        assert tab.errors == []
+
+
+def test_the_filters_narrow_the_list_and_private_memories_are_marked(
+    tmp_path: pathlib.Path,
+) -> None:
+    url = written(tmp_path / "page.html", [memory(n) for n in range(210)])
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(400, 800, dark=True)
+        tab.open(url)
+        for key, value, expected in (
+            ("scope", "private", 3),
+            ("files", "stale", 3),
+            ("state", "unmerged", 1),
+        ):
+            select = f"document.querySelector('select[name={key}]')"
+            tab.run(f"{select}.value = '{value}'")
+            tab.run(f"{select}.dispatchEvent(new Event('change'))")
+            assert tab.run("document.querySelectorAll('.row').length") == expected
+        assert "private" in tab.run("document.querySelector('.row').innerText")
+        assert tab.run("document.documentElement.scrollWidth") <= 400
+        assert tab.errors == []
+
+
+@pytest.mark.process
+def test_a_suggestion_is_accepted_on_the_served_page(lab: Lab) -> None:
+    place = Place(lab)
+    place.one("Invoices are rounded per line")
+    with browser.tab(lab.root / "home") as tab, served(place) as url:
+        tab.size(1280, 800)
+        tab.open(url)
+        tab.run("[...document.querySelectorAll('nav button')].at(-1).click()")
+        tab.run("document.querySelector('.waiting button').click()")
+        tab.wait("document.querySelector('.waiting [role=status]')")
+        assert "remembered" in tab.run("document.querySelector('.waiting').innerText")
+        tab.open(url)
+        assert "Invoices are rounded per line" in tab.run("document.body.innerText")
+        assert tab.errors == []
+    assert [m["scope"] for m in place.memories()] == ["private"]
