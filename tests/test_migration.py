@@ -217,6 +217,12 @@ def test_only_what_a_tool_wrote_itself_is_named_in_words(world: World) -> None:
     assert "line 8 is no JSON object" in said.stderr
 
 
+def test_an_export_comes_through_a_pipe(world: World) -> None:
+    text = pathlib.Path(world.place("beads")).read_text()
+    said = world.lab.json(world.repo, "import", "-", "--from", "beads", stdin=text, rc=(1,))
+    assert (said["stored"], said["broken"]) == (3, 1)
+
+
 @pytest.mark.parametrize(
     "words",
     [

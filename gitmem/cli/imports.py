@@ -73,7 +73,8 @@ def import_command(
     with opened() as store:
         if format or file not in _OWN:
             format = format or formats.recognise(file)
-            place = formats.Place(store, file, project)
+            piped = read_file("-") if format and file == "-" else ""
+            place = formats.Place(store, file, project, piped)
             answer = (
                 _foreign(place, format, scope, allow_secret, dry_run)
                 if format

@@ -31,6 +31,7 @@ class Place(NamedTuple):
     store: Store
     path: str
     project: str  # claude-mem: another name of this project
+    piped: str = ""  # what came through a pipe, where `path` is "-"
 
 
 Reader = Callable[[Place], Iterator[Entry]]
@@ -46,6 +47,8 @@ class Format(NamedTuple):
 
 def _text(place: Place, path: str) -> str:
     path = place.path or path
+    if path == "-":
+        return place.piped.removeprefix("\ufeff")
     if not path:
         raise MemError("no file is named", hint="name the file to read")
     try:
