@@ -71,6 +71,8 @@ def kind(command: str, option: Any, known: Mapping[str, str]) -> str:
     for name in option.names or [option.value]:
         if found := known.get(f"{command} {name}"):
             return found
+    if "|" in option.value:
+        return str(option.value)
     return KINDS.get(option.value, TEXT)
 
 

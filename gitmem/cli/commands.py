@@ -61,7 +61,7 @@ GROUPS = {
         Command("verify", "verify", "Check who vouches for them, and look for secrets"),
     ),
     "keep them true": (
-        Command("check", "timeline", "For CI: fail where memories are stale"),
+        Command("check", "check", "For CI: fail where memories are stale or broken"),
         Command("bisect", "timeline", "Find the commit that made a memory stale"),
         Command("consolidate", "review", "Propose to unite memories that say the same"),
         Command("bench", "bench", "Measure how well memories are found"),

@@ -151,16 +151,22 @@ def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any
 
 def only(help: str) -> Any:
     """Of the two kinds of hits one, "" where it is not given."""
-    return _option("--only KIND", help, str, callback=_kind)
+    return one_of("--only memories|history", help)
 
 
-def _kind(value: str) -> str:
-    if value:
-        from ..memory import recall
+def one_of(names: str, help: str, several: bool = False) -> Any:
+    """One of the words that stand for the value, "" where it is not given; `several`: a list."""
+    name, value = names.split()
+    known = value.split("|")
 
-        if value not in recall.ONLY:
-            raise UsageError(f"--only is '{value}', not memories or history")
-    return value
+    def checked(given: Any) -> Any:
+        for word in given if several else filter(None, [given]):
+            if word not in known:
+                listed = f"{', '.join(known[:-1])} or {known[-1]}"
+                raise UsageError(f"{name} is '{word}', not {listed}")
+        return given
+
+    return _option(names, help, list if several else str, callback=checked)
 
 
 PATH = "--path --paths"

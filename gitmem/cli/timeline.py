@@ -1,4 +1,4 @@
-"""Commands about memories and revisions: log, why, blame, diff, bisect, check."""
+"""Commands about memories and revisions: log, why, blame, diff, bisect."""
 
 import shlex
 from collections.abc import Iterator
@@ -8,15 +8,13 @@ from typing import Any
 from typer.core import TyperCommand
 
 from .. import render
-from ..anchors import anchor_state, path_state
 from ..core.plural import many
-from ..engine import anchor_state_store
 from ..git import commit_facts
 from ..memory import commit_hits, listing
+from ..render import diff_markdown
 from ..store import Store
-from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
-from .common import refused
-from .options import PATH, Answer, At, Id, argument, command, flag, number, only, text, texts
+from ..timeline import bisect, branch_diff, file_lines, path_memories, why
+from .options import PATH, Answer, At, Id, argument, command, flag, number, one_of, only, texts
 
 _SHOWN = 20  # memories on a terminal
 _Item = dict[str, Any]
@@ -196,15 +194,18 @@ _KINDS = {
 @command("diff", pager=True)
 def diff_command(
     store: Store,
+    as_json: bool,
     revisions: list[str] = argument(
         "RANGE", "A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."
     ),
-) -> Answer:
+    form: str = one_of("--format text|json|md", "`md`: a comment for a pull request."),
+) -> int:
     """Show what a branch teaches: new memories, changed ones, contradictions with what is known,
     and memories whose files it changed.
     """
     found = branch_diff.diff(store, revisions)
-    return Answer(found, _changes(found))
+    text = diff_markdown.lines(found) if form == "md" else _changes(found)
+    return Answer(found, text).print(as_json or form == "json")
 
 
 def _changes(found: _Item) -> _Text:
@@ -272,63 +273,3 @@ def _fine_line(item: _Item) -> str:
 
 def _commit(row: _Item) -> str:
     return f"{row['commit'][:12]} {row['date']} {row['author'].split(' <')[0]}: {row['subject']}"
-
-
-@command("check")
-def check_command(
-    store: Store,
-    since: str = text("--since REV", "Only what became stale since this revision.", filled=True),
-) -> Answer:
-    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all
-    paths are as they were noted, or renamed.
-    """
-    found = staleness_check.check(store, since)
-    passed = found["complete"] and not found["stale"] and not found["unknown"]
-    return Answer(found, _checked(found, since, passed), 0 if passed else 1)
-
-
-def _checked(found: _Item, since: str, passed: bool) -> _Text:
-    stale, unknown = found["stale"], found["unknown"]
-    if stale:
-        became = f"{many(len(stale), 'memory')} became stale since {since}:"
-        yield became if since else f"{many(len(stale), 'stale memory')}:"
-        yield stale
-        yield (
-            "`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds"
-            " now, `forget` what does not"
-        )
-    if unknown:
-        shallow = " in a shallow clone" if found["shallow"] else ""
-        yield f"{len(unknown)} of which nobody can tell{shallow}:"
-        yield unknown
-        refused(f"cannot check {many(len(unknown), 'memory')}", _way_out(unknown, found["shallow"]))
-    if not found["complete"]:
-        refused(
-            "cannot check all memories: notes could not be read, and what they hold is not known",
-            "`git mem doctor` looks at the notes; in a partial clone the remote has them",
-        )
-    if found["not_compared"]:
-        yield (
-            f"{len(found['not_compared'])} not compared, {path_state.NO_NAME};"
-            " `git mem edit ID --path` names something else, for example the directory:"
-        )
-        yield found["not_compared"]
-    if passed:
-        result = f"no memory became stale since {since}" if since else "no memory is stale"
-        yield f"{result}; {found['checked']} name a path"
-
-
-def _way_out(unknown: list[_Item], shallow: bool) -> str:
-    """What makes it possible to tell."""
-    reasons = [item["anchor"].get("reason") for item in unknown]
-    reasons += [path.get("reason") for item in unknown for path in item["paths"]]
-    if shallow:
-        return "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow"
-    if anchor_state.PARTIAL in reasons:
-        return (
-            "this is a partial clone: one without `--filter` (in a workflow: without `filter`)"
-            " has what it takes"
-        )
-    if anchor_state_store.WAITING in reasons:
-        return "`git mem index` goes on where an answer stopped"
-    return "`git mem list --json` has the reasons; `git mem edit ID --path` names another path"

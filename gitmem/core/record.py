@@ -143,6 +143,18 @@ def newer(line: bytes) -> int:
     return v if isinstance(v, int) and v > FORMAT else 0
 
 
+def kind_of(line: bytes) -> str:
+    """What a line of a note is: `record`, `forged` (its id is not that of its text), `newer` (of
+    a format that this git mem is too old to read), `broken` (it begins as a record and is none) or
+    `foreign`.
+    """
+    if found := parse(line):
+        return "forged" if found.op == "create" and not id_holds(found.data) else "record"
+    if newer(line):
+        return "newer"
+    return "broken" if line.startswith(b'{"') else "foreign"
+
+
 def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
     """32 hex digits that name a memory by its content."""
     # Only the body may hold newlines, and it stands last: different memories give different bytes.

@@ -116,7 +116,7 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     lines: dict[bytes, str] = {}
     for key, line in notes.lines(tip, deep=True):
         lines.setdefault(line, key)
-    kinds = {line: _kind(line) for line in lines}
+    kinds = {line: record.kind_of(line) for line in lines}
     count = Counter(kinds.values())
     records = many(count["record"] + count["forged"], "record")
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip))
@@ -153,16 +153,6 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
             "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for good"
         )
         yield Finding(WARN, f"{may}: {', '.join(named[:LISTED])}", hint)
-
-
-def _kind(line: bytes) -> str:
-    parsed = record.parse(line)
-    if parsed:
-        forged = parsed.op == "create" and not record.id_holds(parsed.data)
-        return "forged" if forged else "record"
-    if record.newer(line):
-        return "newer"
-    return "broken" if line.startswith(b'{"') else "foreign"
 
 
 def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:

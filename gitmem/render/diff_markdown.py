@@ -1,0 +1,64 @@
+"""`git mem diff` as a comment under a pull request, in GitHub's Markdown.
+
+Promise: nothing that a memory says fires. Each of its words stands in a code span, which ends only
+by as many backticks as it began with: one more than any run within. In one there is no mention, no
+link, no reference to an issue, no HTML. Code spans end with their line, and no line begins with a
+memory's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..core.sanitize import inert
+
+MOST = 20  # memories of a kind
+_LONG = 160  # characters of a title
+_KINDS = {
+    "teaches": "Taught", "changes": "Changed", "contradicts": "Contradicted",
+    "forgets": "Forgotten", "stale": "Made stale",
+}  # fmt: skip
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of the comment about an object of `git mem diff`."""
+    base, tip = _code(found["base"]["name"]), _code(found["tip"]["name"])
+    yield "### Memories"
+    yield ""
+    counts = [f"{len(found[k])} {name.lower()}" for k, name in _KINDS.items() if found[k]]
+    yield f"From {base} to {tip}: {', '.join(counts) or 'nothing new'}."
+    for kind, name in _KINDS.items():
+        items = found[kind]
+        if items:
+            yield from ("", f"#### {name}", "")
+        yield from (f"- {_said(kind, item)}" for item in items[:MOST])
+        if len(items) > MOST:
+            yield f"- … and {len(items) - MOST} more"
+
+
+def _said(kind: str, item: dict[str, Any]) -> str:
+    if kind == "changes":
+        return f"{_memory(item['after'])}<br>before: {_code(item['before']['title'])}"
+    if kind == "contradicts":
+        word = "supersedes" if item["by"] == "supersedes" else "may contradict"
+        return f"{_memory(item['memory'])}<br>{word} {_memory(item['against'])}"
+    if kind == "stale":
+        paths = [p for p in item["paths"] if p["state"] not in ("same", "unknown")]
+        told = ", ".join(f"{_code(p['path'])} {p['state']}" for p in paths[:3])
+        return f"{_memory(item)}: {told}" + (", …" if len(paths) > 3 else "")
+    return _memory(item)
+
+
+def _memory(item: dict[str, Any]) -> str:
+    return f"{_code(item['type'])} {_code(item['title'])} ({_code(item['id'][:8])})"
+
+
+def _code(text: str) -> str:
+    """The text as a code span of one line."""
+    text = " ".join(inert(text, lines=False).split()) or "(empty)"
+    text = text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if text[0] == "`" or text[-1] == "`" else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
