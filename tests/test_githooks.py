@@ -400,6 +400,9 @@ def sources() -> list[pathlib.Path]:
     return sorted((ROOT / "hooks").glob("*.sh"))
 
 
+OTHERS = (ROOT / "install.sh", ROOT / "tools" / "action.sh")
+
+
 def test_the_scripts_pass_shellcheck() -> None:
     checker = shutil.which(
         "shellcheck", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
@@ -407,7 +410,7 @@ def test_the_scripts_pass_shellcheck() -> None:
     if not checker:
         pytest.skip("no shellcheck here")
     done = subprocess.run(
-        [checker, "-x", "-P", str(ROOT), str(ROOT / "install.sh"), *map(str, sources())],
+        [checker, "-x", "-P", str(ROOT), *map(str, (*OTHERS, *sources()))],
         capture_output=True,
         text=True,
         check=False,

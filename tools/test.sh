@@ -49,7 +49,7 @@ fi
 echo "== lint"
 "$tools/bin/ruff" check .
 "$tools/bin/ruff" format --check .
-"$tools/bin/shellcheck" -x -P . install.sh hooks/*.sh
+"$tools/bin/shellcheck" -x -P . install.sh hooks/*.sh tools/action.sh
 echo "== types"
 "$tools/bin/mypy" --strict --python-executable "$run/bin/python" gitmem
 cache=${GIT_MEM_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/git-mem-test}
