@@ -119,6 +119,7 @@ def tab(home: pathlib.Path) -> Iterator[Tab]:
     def ends() -> None:
         os.dup2(to_child, 3)  # Chromium reads this descriptor and writes the next
         os.dup2(from_child, 4)
+        os.set_inheritable(3, True)  # it may have been this one already
 
     argv = [CHROMIUM, *_OPTIONS.split(), f"--user-data-dir={home}"]
     silent = subprocess.DEVNULL

@@ -55,11 +55,11 @@ function growth() {
     make("h2", {}, "Growth: new memories by month"),
     svg(
       "svg",
-      { class: "growth", viewBox: "0 0 720 150", role: "img", "aria-label": said },
+      { class: "growth", viewBox: "0 0 720 156", role: "img", "aria-label": said },
       ...columns,
-      svg("text", { x: 0, y: 146 }, shown[0]),
-      svg("text", { x: 720, y: 146, "text-anchor": "end" }, shown.at(-1)),
-      svg("text", { x: 0, y: 11 }, `${top} at most`),
+      svg("text", { x: 0, y: 152 }, shown[0]),
+      svg("text", { x: 720, y: 152, "text-anchor": "end" }, shown.at(-1)),
+      svg("text", { x: 0, y: 16 }, `${top} at most`),
     ),
   ];
 }
