@@ -418,6 +418,7 @@ def test_the_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("shell", ["dash", "bash --posix", "bash", "busybox sh", "ksh", "mksh"])
 @pytest.mark.parametrize("kind", ["lefthook", "tracked hooksPath"])
 def test_the_scripts_run_in_every_shell(lab: Lab, shell: str, kind: str) -> None:
