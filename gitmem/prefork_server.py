@@ -57,7 +57,7 @@ def _process(common_dir: str, parent: int) -> NoReturn:
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         _load()
-        path = os.path.join(memfile.make(common_dir), prefork.NAME)
+        path = os.path.join(memfile.make(common_dir), memfile.SOCKET)
         listener, inode = _listen(path)
         try:
             _serve(listener, parent)
@@ -140,6 +140,7 @@ def _answer(
             for fd, number in zip(fds, (0, 1), strict=True):
                 os.dup2(fd, number)
                 os.close(fd)
+            connection.send(prefork.READY)
             hook.run(argv, environ, begun)
     finally:
         os._exit(0)

@@ -353,7 +353,7 @@ PROBE = (
 
 
 def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: Hooks) -> None:
-    def loaded(prompt: str) -> str:
+    def loaded(prompt: str, probe: str = PROBE) -> str:
         payload = json.dumps(
             {
                 "session_id": prompt,
@@ -363,14 +363,16 @@ def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: H
             }
         )
         return hooks.lab.run(
-            hooks.repo, sys.executable, "-P", "-c", PROBE, "hook", "UserPromptSubmit", stdin=payload
+            hooks.repo, sys.executable, "-P", "-c", probe, "hook", "UserPromptSubmit", stdin=payload
         ).stderr
 
+    hooks.lab.env["GIT_MEM_PATIENCE"] = "100"
     hooks.lab.mem(hooks.repo, "index", "--all")
     assert "numpy" not in loaded("go on") and "encoder" not in loaded("go on")
-    assert "gitmem.embedding.encoder" in loaded(
-        "clocks in other countries: who turns them into what the reader sees?"
-    )
+    question = "clocks in other countries: who turns them into what the reader sees?"
+    assert "gitmem.embedding.encoder" in loaded(question)
+    late = "from gitmem.agents import call\ncall._SLOW = 0.0\n"
+    assert "numpy" not in loaded(question, late + PROBE)  # words and table answer in time
 
 
 def test_the_file_names_its_space_without_numpy() -> None:

@@ -18,6 +18,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.agents import prefork
+from gitmem.git import memfile
 
 pytestmark = pytest.mark.process
 TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
@@ -51,7 +52,7 @@ def until(condition: object, seconds: float = 60) -> None:
 
 @contextmanager
 def served(lab: Lab, repo: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
-    path = repo / ".git" / "mem" / prefork.NAME
+    path = repo / ".git" / "mem" / memfile.SOCKET
     argv = [sys.executable, "-c", SERVER, str(repo / ".git")]
     with subprocess.Popen(argv, env=lab.env, cwd=lab.root, stdin=subprocess.PIPE) as process:
         try:
@@ -98,7 +99,8 @@ def test_a_fork_says_what_the_hook_says(lab: Lab, repo: pathlib.Path) -> None:
     with served(lab, repo):
         text, forked = asked(lab, repo)
         assert (text, forked) == (alone.stdout, "True") and TEXT in text
-        again, _ = asked(lab, repo)  # the session was shown it
+        again, forked = asked(lab, repo)  # the session was shown it
+        assert forked == "True"
         assert TEXT not in again and "was shown before" in again
         through = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("x", repo))
         assert (through.stdout, through.stderr, through.returncode) == (alone.stdout, "", 0)
@@ -117,9 +119,13 @@ def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathli
 
 
 def test_it_ends_with_its_session_and_leaves_nothing(lab: Lab, repo: pathlib.Path) -> None:
-    path = repo / ".git" / "mem" / prefork.NAME
+    path = repo / ".git" / "mem" / memfile.SOCKET
     with served(lab, repo) as process:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        lab.mem(repo, "worker", str(repo / ".git"))
+        lab.mem(repo, "doctor")
+        lab.mem(repo, "purge", lab.json(repo, "list")[0]["id"], "--force")
+        assert path.exists()
         process.send_signal(signal.SIGKILL)
         until(lambda: not path.exists())
     with served(lab, repo) as process, served(lab, repo):
@@ -135,7 +141,7 @@ def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("answer", ["nothing", "refusal", "nobody"])
 def test_without_a_fork_the_hook_answers_itself(lab: Lab, repo: pathlib.Path, answer: str) -> None:
-    path = str(repo / ".git" / "mem" / prefork.NAME)
+    path = str(repo / ".git" / "mem" / memfile.SOCKET)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
         if answer != "nobody":
@@ -168,3 +174,26 @@ def test_a_place_with_a_long_name_is_served(lab: Lab, repo: pathlib.Path) -> Non
     os.rename(repo, far)
     with served(lab, far):
         assert asked(lab, far)[1] == "True"
+
+
+@pytest.mark.parametrize("words", [0, 1, 2])
+def test_a_fork_that_dies_before_it_went_on_leaves_the_call_to_the_hook(
+    lab: Lab, repo: pathlib.Path, words: int
+) -> None:
+    """The other end says `words` words and is gone; only behind the second is the call its own."""
+    path = str(repo / ".git" / "mem" / memfile.SOCKET)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        hook = HOOK.replace("sys.stderr", "prefork.WAIT = 60; sys.stderr")
+        argv = [sys.executable, "-c", hook, "UserPromptSubmit"]
+        with subprocess.Popen(argv, cwd=repo, env=lab.env, stderr=subprocess.PIPE) as process:
+            connection, _ = listener.accept()
+            connection.recv(1 << 18)
+            if words:
+                connection.send(prefork.READY)
+                assert connection.recv(1, 0 if words == 2 else socket.MSG_PEEK) == prefork.GO
+            if words == 2:
+                connection.send(prefork.READY)
+            connection.close()
+            assert process.communicate()[1] == str(words == 2).encode()

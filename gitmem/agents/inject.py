@@ -59,7 +59,7 @@ def for_prompt(call: Call, prompt: str) -> None:
     def ask(cache: hook_cache.Cache) -> list[Item] | str:
         """The memories to tell, or the id of the best one where it was shown before."""
         states: dict[str, AnchorState] = {}
-        search = _search(cache, here, states)
+        search = _search(cache, here, states, call.deadline.slow)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.ask()
@@ -131,8 +131,12 @@ def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
     return reinstated.seen_from(cache, policy, here.head)
 
 
-def _search(cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState]) -> Search:
-    """A search that reads states of anchors as it needs them, into `states`."""
+def _search(
+    cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState], until: float
+) -> Search:
+    """A search that reads states of anchors as it needs them, into `states`; it asks the encoder by
+    `until`.
+    """
     from ..engine.search import Search
 
     def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
@@ -148,6 +152,7 @@ def _search(cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState])
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.
         encoder=here.settings.flag("encoder") and cache.how != "memory",
+        until=until,
     )
 
 

@@ -14,12 +14,13 @@ import os
 import sys
 import time
 
+from ..git import memfile
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Mapping, Sequence
 
-NAME = "prefork.sock"
 PROMPTS = ("UserPromptSubmit", "BeforeAgent", "beforeSubmitPrompt", "userPromptSubmitted")
 WAIT = 0.05  # seconds until the fork has to be there
 READY, GO = b"r", b"g"
@@ -58,9 +59,14 @@ def _handed_over(path: str, argv: Sequence[str], environ: Mapping[str, str], beg
         listener.sendmsg([GO], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
         listener.settimeout(_LONGEST)
         try:
-            listener.recv(1)  # "": it has ended
+            if listener.recv(1) != READY:
+                return False  # it was gone before it could be told
+        except TimeoutError:
+            return True  # it may go on at any time
+        try:
+            listener.recv(1)  # until it has ended
         except OSError:
-            pass  # the answer is its own from now on
+            pass  # killed: the answer was its own
         return True
     finally:
         listener.close()
@@ -98,7 +104,7 @@ def _socket(start: str) -> str:
         git_dir = os.path.join(at, ".git")
         if os.path.isfile(git_dir):
             git_dir = _common_dir(git_dir)
-        path = os.path.join(git_dir, "mem", NAME)
+        path = os.path.join(git_dir, "mem", memfile.SOCKET)
         if os.path.exists(path):
             return path
         if os.path.exists(os.path.join(at, ".git")) or at == os.path.dirname(at):

@@ -11,6 +11,8 @@ Starts no process.
 
 from __future__ import annotations
 
+from time import monotonic
+
 from ..core import overlap, rank, text, verdict
 from . import hamming, memory_rows, priors
 from .document import vector_text
@@ -38,9 +40,9 @@ class Search:
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder`: whether it is asked where
-    words and table leave the answer open. `chosen` gives the space of the model that the user
-    chose, and the question's vector there; it is always asked, and ranks only: the verdict is
-    calibrated to the cosines of table and encoder.
+    words and table leave the answer open before the monotonic time `until` (0: always). `chosen`
+    gives the space of the model that the user chose, and the question's vector there; it is always
+    asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class Search:
         *,
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
         encoder: bool = False,
+        until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
         self.cache, self.table = cache, table
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
+        self._until = until
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -83,7 +87,7 @@ class Search:
             found = model_vectors.cosines(cache, *asked, allowed)
             near = {row: cosine for cosine, row in found}
             hits = self._reread(question, fused(lexical, near, question.ceiling))
-        elif self._encoder and not verdict.settled(sure, question.terms):
+        elif self._in_time() and not verdict.settled(sure, question.terms):
             first = [hit.row for hit in hits[:READ]]
             near, cosines = self._encoded(query, first, by_words, allowed)
             if near:
@@ -102,6 +106,9 @@ class Search:
         first = memory_rows.firsts(cache, [hit.row for hit in hits])
         hits = [hit for hit in hits if hit.row in first][:limit]
         return hits, verdict.name(sure, covered) if hits else "MISS", sure
+
+    def _in_time(self) -> bool:
+        return self._encoder and (not self._until or monotonic() < self._until)
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""

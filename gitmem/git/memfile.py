@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 NOWHERE = os.path.join(os.devnull, "mem")  # nothing is found or made below it
 _WRITES = os.O_WRONLY | os.O_RDWR
 SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
-_KIND, _FILE, _DIRECTORY, _LINK = 0o170000, 0o100000, 0o040000, 0o120000  # `stat` is an import
+# `stat` is an import
+_KIND, _FILE, _DIRECTORY, _LINK, _SOCKET = 0o170000, 0o100000, 0o040000, 0o120000, 0o140000
+SOCKET = "prefork.sock"  # the one name that is a socket, of `prefork`
 _OTHERS = 0o077
 MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
 _MODE = "has mode"
@@ -128,7 +130,8 @@ def wrong(path: str, kind: int = _FILE) -> str:
 
 
 def _unfit(path: str, found: os.stat_result, kind: int) -> str:
-    if found.st_mode & _KIND != kind:
+    listens = found.st_mode & _KIND == _SOCKET and os.path.basename(path) == SOCKET
+    if found.st_mode & _KIND != kind and not listens:
         if found.st_mode & _KIND == _LINK:
             return "is a link"
         return "is no directory" if kind == _DIRECTORY else "is no regular file"
