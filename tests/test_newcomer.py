@@ -76,10 +76,10 @@ def _answer(verdict: str, hits: int, memories: int) -> dict[str, Any]:
 
 @pytest.mark.quick
 def test_the_last_line_counts_hits_among_what_was_searched() -> None:
-    assert memory_text._verdict(_answer("HIT", 8, 3)) == "HIT: 8 among 3 memories and 9 commits"
-    weak = memory_text._verdict(_answer("WEAK", 4, 3))
+    assert memory_text.verdict(_answer("HIT", 8, 3)) == "HIT: 8 among 3 memories and 9 commits"
+    weak = memory_text.verdict(_answer("WEAK", 4, 3))
     assert weak == "WEAK: 4 among 3 memories and 9 commits, perhaps no answer"
-    assert memory_text._verdict(_answer("MISS", 0, 3)).startswith("MISS: nothing among 3 memories")
+    assert memory_text.verdict(_answer("MISS", 0, 3)).startswith("MISS: nothing among 3 memories")
 
 
 @pytest.mark.quick
