@@ -57,11 +57,8 @@ class Stored(TypedDict):
     scope: str
 
 
-class Fields(TypedDict, total=False):
-    """What a memory may have beside its text. `commit`: a revision, by default HEAD; `scope`:
-    "team" or "private"; `provenance`: VERIFIED, CITED, ASSUMED or CACHED; a known `source` adds
-    nothing.
-    """
+class _Content(TypedDict, total=False):
+    """`provenance`: VERIFIED, CITED, ASSUMED or CACHED."""
 
     title: str
     type: str
@@ -69,22 +66,23 @@ class Fields(TypedDict, total=False):
     paths: list[str]
     phase: str
     provenance: str
+
+
+class Fields(_Content, total=False):
+    """What a memory may have beside its text. `commit`: a revision, by default HEAD; `scope`:
+    "team" or "private"; a known `source` adds nothing.
+    """
+
     source: str
     commit: str
     created_at: str
     scope: str
 
 
-class Changes(TypedDict, total=False):
+class Changes(_Content, total=False):
     """What an edit may change; an empty value clears a field."""
 
     body: str
-    title: str
-    type: str
-    tags: list[str]
-    paths: list[str]
-    phase: str
-    provenance: str
 
 
 class Conditions(TypedDict, total=False):

@@ -33,6 +33,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from where_lines import Lines
 from where_material import PLACES, drafts, imported, revisions, squashed
 from where_reference import (
     CHANGED,
@@ -42,7 +43,6 @@ from where_reference import (
     SAME,
     SQUASHED,
     UNMERGED,
-    Lines,
     Paths,
     Reference,
 )
