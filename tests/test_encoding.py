@@ -267,7 +267,7 @@ def test_no_vector_is_stored_that_a_changed_encoder_made(
     """
     damaged(lab, monkeypatch, b"\x3c")
     store = opened(lab, repo, monkeypatch)
-    assert encoding.read(["a question"])[0] and store.with_cache(encoding.fill)[0] == 0
+    assert encoding.read("a question")[0] and store.with_cache(encoding.fill)[0] == 0
     assert missing(lab, repo) == len(OTHERS) + 1
     store.close()
 
@@ -298,7 +298,7 @@ def test_without_an_encoder_index_says_so_and_not_that_it_is_off(
 def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(
     lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(texts: list[str]) -> list[bytes]:
+    def full(*_: object) -> list[bytes]:
         raise MemoryError
 
     monkeypatch.setattr(encoding, "read", full)
@@ -373,6 +373,11 @@ def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: H
     assert "gitmem.embedding.encoder" in loaded(question)
     late = "from gitmem.agents import call\ncall._SLOW = 0.0\n"
     assert "numpy" not in loaded(question, late + PROBE)  # words and table answer in time
+
+
+def test_memories_without_a_vector_are_read_as_long_as_there_is_time() -> None:
+    both = encoding.read("a question", ["one", "two"])
+    assert len(both) == 3 and encoding.read("a question", ["one", "two"], 1.0) == both[:1]
 
 
 def test_the_file_names_its_space_without_numpy() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..engine.filters import Filter
     from ..engine.search import Search
     from ..git.discover import Here
-    from .call import Call
+    from .call import Call, Deadline
 
 FEW = 5
 FEW_COMMITS = 2
@@ -59,7 +59,7 @@ def for_prompt(call: Call, prompt: str) -> None:
     def ask(cache: hook_cache.Cache) -> list[Item] | str:
         """The memories to tell, or the id of the best one where it was shown before."""
         states: dict[str, AnchorState] = {}
-        search = _search(cache, here, states, call.deadline.slow)
+        search = _search(cache, here, states, call.deadline)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.ask()
@@ -132,11 +132,9 @@ def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
 
 
 def _search(
-    cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState], until: float
+    cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState], deadline: Deadline
 ) -> Search:
-    """A search that reads states of anchors as it needs them, into `states`; it asks the encoder by
-    `until`.
-    """
+    """A search that reads states of anchors as it needs them, into `states`."""
     from ..engine.search import Search
 
     def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
@@ -152,7 +150,8 @@ def _search(
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.
         encoder=here.settings.flag("encoder") and cache.how != "memory",
-        until=until,
+        until=deadline.slow,
+        reads_until=deadline.half,
     )
 
 

@@ -41,12 +41,19 @@ def encoder() -> Encoder | None:
     return _opened[0]
 
 
-def read(texts: Sequence[str]) -> list[bytes]:
-    """The vector of a question and of what it waits for, each by its first AT_ONCE characters but
-    the question; [] where there is no encoder.
+def read(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
+    """The vector of a question, and of what it waits for by its first AT_ONCE characters: of the
+    first texts only where it is `until` (monotonic; 0: never). [] where there is no encoder.
     """
     found = encoder()
-    return found.embed([texts[0], *(text[:AT_ONCE] for text in texts[1:])]) if found else []
+    if not found:
+        return []
+    made = found.embed([question])
+    for text in texts:
+        if until and time.monotonic() >= until:
+            break
+        made += found.embed([text[:AT_ONCE]])
+    return made
 
 
 def space() -> tuple[str, int]:

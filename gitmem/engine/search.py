@@ -40,7 +40,8 @@ class Search:
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder`: whether it is asked where
-    words and table leave the answer open before the monotonic time `until` (0: always). `chosen`
+    words and table leave the answer open before the monotonic time `until` (0: always); what it
+    must read with the question, it reads up to `reads_until`. `chosen`
     gives the space of the model that the user chose, and the question's vector there; it is always
     asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
@@ -54,11 +55,12 @@ class Search:
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
         encoder: bool = False,
         until: float = 0.0,
+        reads_until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
         self.cache, self.table = cache, table
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
-        self._until = until
+        self._until, self._reads_until = until, reads_until
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -180,11 +182,12 @@ class Search:
         self.reduced = True
         try:
             unread = encoding.without(self.cache, first)
-            read = encoding.read([query, *(self._text(row) for row in unread)])
+            texts = (self._text(row) for row in unread)
+            read = encoding.read(query, texts, self._reads_until)
             found: tuple[dict[int, float], dict[int, float]] = {}, {}
             if read and any(read[0]):
                 self.behind = self.behind or bool(unread)
-                beside = dict(zip(unread, read[1:], strict=True))
+                beside = dict(zip(unread, read[1:], strict=False))
                 found = encoding.nearest(self.cache, read[0], allowed, lexical, CANDIDATES, beside)
         except (EncoderDamaged, MemoryError):
             return {}, {}
