@@ -175,7 +175,7 @@ def test_no_value_of_patience_takes_the_deadline_away_or_the_answer(
     from gitmem.agents.call import Deadline
 
     deadline = Deadline({"GIT_MEM_PATIENCE": patience}, 0.0)
-    assert 0.3 <= deadline.limit("UserPromptSubmit") <= 300
+    assert 0.5 <= deadline.limit("UserPromptSubmit") <= 500
 
 
 def test_input_that_is_not_waited_for_by_the_system_is_waited_for(hooks: Hooks) -> None:

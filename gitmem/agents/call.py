@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from ..git.discover import Here
 
-# Seconds of our own time: the agent waits for the hook before it sends a prompt or starts.
-LIMITS = {"UserPromptSubmit": 0.3, "SessionStart": 1.0}
+# Seconds of our own time: the agent waits for the hook before it sends a prompt or starts. Its
+# model thinks longer than that about any prompt, and a quick machine needs a fifth of it.
+LIMITS = {"UserPromptSubmit": 0.5, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
 INPUT = 5.0  # seconds in which the agent has to send its input; they do not count as ours
 # Where the encoder is asked, a prompt takes 5.5 F, 7.5 F with texts to read, of which 2.3 F are
