@@ -7,11 +7,13 @@ import json
 import os
 import pathlib
 import re
+import socket
 import stat
+import struct
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -220,6 +222,23 @@ def test_a_connection_that_sends_nothing_holds_nobody_up(served: Served) -> None
     with closing(http.client.HTTPConnection(page_server.HOST, served.server.server_port)) as silent:
         silent.connect()
         assert served.ask("GET", served.server.path)[0] == 200
+
+
+@pytest.mark.quick
+def test_connections_that_break_off_or_are_many_end_nothing(served: Served) -> None:
+    address = page_server.HOST, served.server.server_port
+    url = served.server.path
+    for said in ("", "GET /", f"GET {url} HTTP/1.1\r\nHost: {served.server.host}\r\n\r\n"):
+        with socket.create_connection(address) as gone:
+            gone.sendall(said.encode())
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert served.ask("GET", url)[0] == 200
+    with ExitStack() as silent:
+        first = silent.enter_context(socket.create_connection(address, timeout=20))
+        for _ in range(page_server._IDLE + 1):
+            silent.enter_context(socket.create_connection(address))
+        assert served.ask("GET", url)[0] == 200
+        assert first.recv(1) == b""  # the oldest had to go
 
 
 @pytest.mark.quick

@@ -12,6 +12,7 @@ import json
 import secrets
 import selectors
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -19,6 +20,7 @@ from .page import Page
 
 HOST = "127.0.0.1"
 _PATIENCE = 5  # seconds for the rest of a request
+_IDLE = 100  # connections at a time that have sent nothing
 _LARGEST = 10_000  # bytes of a request to change something
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -49,16 +51,25 @@ class Server(HTTPServer):
         with selectors.DefaultSelector() as waiting:
             waiting.register(self, selectors.EVENT_READ)
             while True:
-                for key, _ in waiting.select():
-                    if key.fileobj is self:
-                        connection, address = self.get_request()
-                        waiting.register(connection, selectors.EVENT_READ, address)
-                    else:
-                        waiting.unregister(key.fileobj)
-                        self.process_request(key.fileobj, key.data)  # type: ignore[arg-type]
+                # New connections last: to accept one may close another.
+                for key, _ in sorted(waiting.select(), key=lambda ready: ready[0].fileobj is self):
+                    with suppress(OSError):  # whoever asked went away
+                        self._turn(waiting, key)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error of ours; others must not end the server."""
+    def _turn(self, waiting: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+        if key.fileobj is self:
+            connection, address = self.get_request()
+            held = [k.fileobj for k in waiting.get_map().values() if k.fileobj is not self]
+            for idle in held[: max(len(held) - _IDLE, 0)]:  # the oldest; else files run out
+                waiting.unregister(idle)
+                self.shutdown_request(idle)  # type: ignore[arg-type]
+            waiting.register(connection, selectors.EVENT_READ, address)
+            return
+        waiting.unregister(key.fileobj)
+        try:
+            self.finish_request(key.fileobj, key.data)  # type: ignore[arg-type]
+        finally:
+            self.shutdown_request(key.fileobj)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):
