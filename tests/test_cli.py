@@ -246,6 +246,7 @@ def test_a_known_source_adds_nothing_even_when_forgotten(lab: Lab) -> None:
     assert lab.json(path, "remember", "imported, reworded", "--source", "doc:1") == {
         **lab.json(path, "remember", "imported", "--source", "doc:1"),
         "title": "imported, reworded",
+        "reason": "this source is known, with another text",
     }
     assert lab.json(path, "list") == []
 

@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import sqlite3
+import subprocess
+import threading
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from conftest import Lab
 
 from gitmem.core import front_matter
 from gitmem.migration import claude_mem, formats, json_exports, rule_files, vault
+from gitmem.migration.drafts import Skipped
 
 DATA = pathlib.Path(__file__).parent / "data" / "import"
 
@@ -217,10 +220,52 @@ def test_only_what_a_tool_wrote_itself_is_named_in_words(world: World) -> None:
     assert "line 8 is no JSON object" in said.stderr
 
 
+@pytest.mark.parametrize("name", ["markdown", "mcp-memory"])
+def test_another_text_from_a_known_source_is_named_and_not_taken(lab: Lab, name: str) -> None:
+    repo, path = lab.repo("repo"), lab.root / "notes"
+
+    def words(text: str) -> tuple[str, ...]:
+        if name == "markdown":
+            path.mkdir(exist_ok=True)
+            (path / "index.md").write_text(f"---\ntitle: Index\n---\n{text}\n")
+        else:
+            row = {"type": "entity", "name": "Index", "entityType": "x", "observations": [text]}
+            path.write_text(json.dumps(row) + "\n")
+        return "import", str(path), "--from", name
+
+    lab.mem(repo, *words("Caches live in Redis"))
+    assert "another text" not in lab.mem(repo, *words("Caches live in Redis"))
+    said = lab.mem(repo, *words("Queues live in Rabbit"))
+    (kept,) = listed(lab, repo)
+    assert f"{kept['id'][:8]} is known by its source, with another text: Index" in said
+    assert lab.json(repo, *words("Queues live in Rabbit"))["other_text"] == [kept["id"]]
+
+
 def test_an_export_comes_through_a_pipe(world: World) -> None:
     text = pathlib.Path(world.place("beads")).read_text()
     said = world.lab.json(world.repo, "import", "-", "--from", "beads", stdin=text, rc=(1,))
     assert (said["stored"], said["broken"]) == (3, 1)
+
+
+def test_a_pipe_by_name_is_read_once_and_whole(lab: Lab) -> None:
+    repo, pipe = lab.repo("repo"), lab.root / "pipe"
+    os.mkfifo(pipe)
+    text = "".join(json.dumps({"body": f"Fact {n} {'w' * 2000}"}) + "\n" for n in range(50))
+    with subprocess.Popen(
+        ["tee", str(pipe)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as p:
+        writer = threading.Thread(target=p.communicate, args=(text.encode(),))
+        writer.start()
+        assert lab.json(repo, "import", str(pipe))["stored"] == 50
+        writer.join()
+
+
+def test_a_text_that_is_no_utf8_stops_no_other_row_of_claude_mem(world: World) -> None:
+    place = world.place("claude-mem")
+    with contextlib.closing(sqlite3.connect(place)) as db:
+        db.execute("UPDATE observations SET narrative = CAST(x'61ff62' AS TEXT) WHERE id = 1")
+        db.commit()
+    assert world.lab.json(world.repo, "import", place, rc=(1,))["stored"] == COUNTS["claude-mem"][0]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +371,7 @@ def test_front_matter_that_an_editor_rewrote_is_still_a_memory_of_ours() -> None
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
-    "value", [None, 7, 1e300, True, "", [], ["x", None, {}], {"a": [1]}, "\ud800"]
+    "value", [None, 7, 1e300, 10**400, True, "", [], ["x", None, {}], {"a": [1]}, "\ud800"]
 )
 def test_a_value_of_any_shape_is_no_fault(value: Any) -> None:
     def bent(row: dict[str, Any]) -> list[str]:
@@ -356,3 +401,10 @@ def test_hostile_markdown_takes_time_by_its_length() -> None:
         text = part * (200_000 // len(part))
         list(rule_files.rules(text, "f"))
         list(rule_files.lore("## x\n" + text, "f"))
+        rule_files.LORE.search(text)
+    wide = "a" + " " * 200_000 + "b"
+    list(rule_files.rules(f"# {wide}", "f"))
+    (note,) = vault.parse(
+        f"---\ntags: [{wide}]\nother: {'[' * 9000}x{']' * 9000}\n---\n# {wide}", "f"
+    )
+    assert note == Skipped("f", "it says nothing")

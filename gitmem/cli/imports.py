@@ -143,10 +143,13 @@ def _taken(
     )
     if left := facts.get("left_out"):
         summary += f", {len(left)} left out"
-    told = [*lines, summary]
+    other = [r for r in results if r.reason == remember.OTHER_TEXT]
+    changed = [f"{r.id[:8]} is known by its source, with another text: {r.title}" for r in other]
+    told = [*lines, *_shortened(changed), summary]
     if moved := facts["moved_to_head"]:
         were = "would be" if dry else "were"
         told.append(f"{moved} name a commit that is not here; they {were} attached to HEAD")
+    facts = {**facts, "other_text": [r.id for r in other]}
     return Answer({**counts, **facts}, told, 1 if failed else 0)
 
 

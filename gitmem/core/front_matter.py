@@ -17,7 +17,7 @@ _MOST = 400  # lines
 _KEY = re.compile(
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'#\[\]{}:-][^\s:]*(?: [^\s:]+)*))\s*:(?:\s|$)"""
 )
-_FLOW = re.compile(r"""\s*("(?:\\.|[^"\\])*"|'(?:''|[^'])*'|[^,]*?)\s*(?:,|$)""")
+_FLOW = re.compile(r"""\s*("(?:\\.|[^"\\])*"|'(?:''|[^'])*'|[^,]*)\s*(?:,|$)""")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "_": "\xa0", "N": "\x85"}
 
@@ -122,13 +122,19 @@ def scalar(text: str) -> Any:
         except (ValueError, RecursionError):
             pass
     if len(text) > 1 and text[0] == "[" and text[-1] == "]":
-        return [scalar(found[1]) for found in _FLOW.finditer(text[1:-1]) if found[1]]
+        return [_element(found[1]) for found in _FLOW.finditer(text[1:-1]) if found[1]]
     if len(text) > 1 and text[0] == text[-1] == '"':
         return _ESCAPE.sub(_unescaped, text[1:-1])
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     text = text.partition(" #")[0].rstrip()
     return "" if text in ("~", "null") else text
+
+
+def _element(text: str) -> Any:
+    """Of a list; a list within is flat, as deep as it may be."""
+    text = text.strip()
+    return scalar(text.strip("[] ") if text.startswith("[") else text)
 
 
 def _unescaped(found: re.Match[str]) -> str:

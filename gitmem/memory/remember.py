@@ -23,6 +23,7 @@ from ..store import Store
 from . import pathnotes, write_gate
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
+OTHER_TEXT = "this source is known, with another text"
 
 FIELDS = record_fields.DRAFT | {"commit", "created_at", "scope"}
 
@@ -57,13 +58,14 @@ class Known:
         self.ahead = Ahead(store.table)
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
+        self.texts: set[tuple[str, bytes]] = set()  # (source, digest)
         self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, sources: set[str], digests: set[bytes]) -> None:
         """Fetches what the cache knows of these. Forgotten texts count as new, sources do not."""
-        by_source = "SELECT source, id, scope FROM memory WHERE source IN {}"
+        by_source = "SELECT source, id, scope, digest FROM memory WHERE source IN {}"
         by_digest = (
-            "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN"
+            "SELECT digest, id, scope, digest FROM memory WHERE status = 0 AND row NOT IN"
             " (SELECT row FROM reinstated) AND digest IN {}"
         )
 
@@ -72,8 +74,9 @@ class Known:
                 (self.sources, by_source, sources - self.sources.keys()),
                 (self.digests, by_digest, digests - self.digests.keys()),
             ):
-                for key, id, bits in select_in(cache.db, sql, sorted(keys)):
+                for key, id, bits, digest in select_in(cache.db, sql, sorted(keys)):
                     known[key] = (id, scope_name(bits))
+                    self.texts.add((key, digest))
             lines = cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
             self.purged = fold.purged([r for (raw,) in lines if (r := record.parse(raw))])[0]
 
@@ -204,6 +207,8 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
         if found:
             id, scope = found
             reason = "this source is known" if source else "the same text is known"
+            if source and (source, r.digest) not in known.texts:
+                reason = OTHER_TEXT
             results[r.place] = Result(DUPLICATE, id, reason, record.title_of(r.fields), scope)
             continue
         id = record.identify(r.fields)["id"]
@@ -215,6 +220,7 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
         left.append(r)
         if source:
             known.sources[source] = (id, r.scope)
+            known.texts.add((source, r.digest))
         known.digests[r.digest] = (id, r.scope)
     return left
 

@@ -39,6 +39,7 @@ def tables(path: str) -> dict[str, list[Row]]:
             raise MemError(f"no claude-mem database '{path}'", hint="name its file")
         with closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True)) as db:
             db.row_factory = sqlite3.Row
+            db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # one bad row stops none
             there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
             if not there >= _TABLES:
                 raise MemError(f"'{path}' is no database of claude-mem")

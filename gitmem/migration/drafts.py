@@ -65,11 +65,11 @@ def words(value: Any) -> list[str]:
 
 def when(value: Any) -> str:
     """A time as records have it, "" for none: ISO 8601, or seconds or milliseconds since 1970."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = record.stored(value / 1000 if value > 1e11 else value)
     try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = record.stored(value / 1000 if value > 1e11 else value)
         return record.timestamp(value) if isinstance(value, str) and value else ""
-    except Refused:
+    except (Refused, OverflowError):
         return ""
 
 

@@ -218,6 +218,8 @@ def recognise(path: str) -> str:
     """The format of a file or directory by what is in it, "" where that is not certain."""
     if os.path.isdir(path):
         return _of_directory(path)
+    if not os.path.isfile(path):
+        return ""  # a pipe: what is looked at here is gone
     try:
         with open(path, "rb") as f:
             head = f.read(64 * 1024)

@@ -14,7 +14,8 @@ from ..core.record_fields import MAX_TITLE
 from .drafts import Entry, Skipped, digest, draft, headed, paragraphs, source, typed, when
 
 LORE_FILES = ("decisions.md", "dead-ends.md", "conventions.md", "hazards.md")
-LORE = re.compile(r"<!--[ \t]*(?:agentlore|rmem)[ \t]*\n(.{0,8000}?)-->", re.DOTALL)
+# No `<!--` within: a text of thousands of beginnings is read once.
+LORE = re.compile(r"<!--[ \t]*(?:agentlore|rmem)[ \t]*\n((?:(?!<!--).){0,8000}?)-->", re.DOTALL)
 RULE_FILES = ("CLAUDE.md", "AGENTS.md", ".claude/CLAUDE.md", "GEMINI.md")
 
 _OVER = ("superseded", "deprecated", "retracted")
@@ -60,7 +61,7 @@ def _anchors(text: str) -> list[str]:
 
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*$")
+_HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _ITEM = re.compile(r"(\s*)(?:[-*+]|\d{1,3}[.)])\s+(.*)")
 _BEGIN = re.compile(r"<!--\s*begin\b|<claude-mem-context>", re.IGNORECASE)
 _END = re.compile(r"<!--\s*end\b|</claude-mem-context>", re.IGNORECASE)
@@ -111,4 +112,4 @@ def _lines(text: str) -> Iterator[tuple[str, int, str]]:
         elif listed:
             item, indent = [listed[2]], len(listed[1])
         elif heading := _HEADING.match(line):
-            yield "heading", len(heading[1]), heading[2]
+            yield "heading", len(heading[1]), heading[2].rstrip().rstrip("#").rstrip()

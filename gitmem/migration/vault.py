@@ -24,7 +24,7 @@ from .drafts import Draft, Entry, Skipped, draft, headed, source, typed, when, w
 _OURS = "git-mem"  # the memory's id, in the front matter of a file of ours
 _OBSERVATION = re.compile(r"(?m)^[ \t]*[-*+][ \t]+\[([^\[\]()\n]{2,60})\][ \t]+(.+)$")
 _HASHTAG = re.compile(r"(?:^|\s)#([^\s#]+)")
-_HEADING = re.compile(r"\s*#[ \t]+(.*?)[ \t]*#*[ \t]*(?:\n|$)")
+_HEADING = re.compile(r"\s*#[ \t]+(.*)(?:\n|$)")
 _CREATED = ("created", "created_at", "date", "timestamp")
 
 
@@ -92,8 +92,9 @@ def _ours(front: dict[str, Any], page: str) -> Draft:
 def _note(front: dict[str, Any], body: str, name: str) -> Entry:
     stem = os.path.splitext(name.rpartition("/")[2])[0]
     title, heading = _text(front.get("title")), _HEADING.match(body)
-    title = title or (heading[1] if heading else "") or stem
-    if heading and heading[1] == title:
+    headed_by = heading[1].rstrip(" \t").rstrip("#").rstrip(" \t") if heading else ""
+    title = title or headed_by or stem
+    if heading and headed_by == title:
         body = body[heading.end() :]
     if not body.strip():
         return Skipped(name, "it says nothing")
