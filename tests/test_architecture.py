@@ -44,6 +44,7 @@ ORDER = [
     "prefork_server",
     "doctor",
     "library",
+    "organisation",
     "render",
     "completion",
     "mcp_server",
@@ -59,6 +60,7 @@ HOMES = {
     "llama_cpp": {"llama"},
     "mcp": {"mcp_server"},
     "networkx": {"graph"},
+    "psycopg": {"postgres"},
     "sklearn": {"calibrate"},
     "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "cli"},
     "sqlite3": {
@@ -75,6 +77,7 @@ HOMES = {
     },
 }
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy", "networkx"}
+HEAVY |= {"psycopg"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
 HOT = [

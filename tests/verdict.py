@@ -31,6 +31,7 @@ MACHINE = (
     ),
     r"no (bash|bash-completion|zsh|fish|dash|busybox|ksh|mksh) here",
     r"no chromium here",
+    r"no (PostgreSQL|pgvector|psycopg) here",
     r"no C compiler here|cc makes no preloaded library here",
     r"no strace|strace may not trace here",
     r"only root (can|may) |needs root to change the owner",

@@ -24,7 +24,7 @@ from ..memory import commit_hits, listing, proposals
 from ..models import chosen, llamavec, registry
 from ..store import Store
 from .common import chosen_vectors, values
-from .options import Answer, argument, command, flag
+from .options import Answer, argument, command, flag, text
 
 
 @command("status", enabled=False)
@@ -117,17 +117,28 @@ def _without_better(store: Store) -> int | None:
     return store.with_cache(encoding.missing)[0] if store.settings.flag("encoder") else None
 
 
-@command("index")
+@command("index", elsewhere="to")
 def index_command(
-    store: Store,
+    store: Store | None,
+    places: list[str] = argument("[DIR...]", "Repositories for --to; without, this one.", None),
     all: bool = flag(
         "--all",
         "Also make the missing vectors of the encoder (or of the model that `git mem model use"
         " NAME --embed` chose); goes on where it was broken off.",
     ),
     rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
+    to: str = text("--to URL", "Write the team's memories into an organisation's PostgreSQL."),
+    name: str = text("--name", "With --to: what the repository is called there (its remote)."),
+    dry_run: bool = flag("-n --dry-run", "With --to: only say what would be written."),
 ) -> Answer:
-    """Bring the cache up to date (every recall does it too)."""
+    """Bring the cache up to date (every recall does it too), or an organisation's index."""
+    if store is None:
+        from . import organisation
+
+        organisation.refuse({"--all": all, "--rebuild": rebuild})
+        return organisation.index(to, places or [], name, dry_run)
+    if places or name or dry_run:
+        raise UsageError("directories, --name and --dry-run go with --to URL")
     start = time.perf_counter()
     if rebuild:
         store.discard()

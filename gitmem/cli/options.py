@@ -49,14 +49,20 @@ _Command = Callable[..., Answer | int]
 
 
 def command(
-    name: str, parent: typer.Typer = app, enabled: bool = True, pager: bool = False, **more: Any
+    name: str,
+    parent: typer.Typer = app,
+    enabled: bool = True,
+    pager: bool = False,
+    elsewhere: str = "",
+    **more: Any,
 ) -> Callable[[_Command], Callable[..., int]]:
     """Makes a function a command with --json, which prints the `Answer` that the function returns.
 
     The parameter `store` gets the opened store (`enabled`: not where git mem is switched off), and
     one whose type is a NamedTuple of options gets these. A function that must know of --json takes
     `as_json: bool`; one that prints by itself returns the exit code. `pager`: what a terminal
-    is shown goes through the user's pager.
+    is shown goes through the user's pager. `elsewhere`: an option with which no repository is
+    needed here: `store` is None then.
     """
 
     def register(function: _Command) -> Callable[..., int]:
@@ -67,10 +73,12 @@ def command(
             as_json = given["as_json"] if "as_json" in takes else given.pop("as_json")
             for name, bundle in bundles.items():
                 given[name] = bundle(*[given.pop(field) for field in bundle._fields])
-            opening = opened(needs_enabled=enabled) if "store" in takes else nullcontext()
+            here = "store" in takes and not given.get(elsewhere)
+            opening = opened(needs_enabled=enabled) if here else nullcontext()
             with paged(pager) as named_by, opening as store:
-                if store:
+                if "store" in takes:
                     given["store"] = store
+                if store:
                     named_by(store)
                 said = function(**given)
                 return said if isinstance(said, int) else said.print(as_json)

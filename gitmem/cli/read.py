@@ -12,9 +12,9 @@ from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_jso
 from .options import Filters, argument, command, flag, number, only, text
 
 
-@command("recall", pager=True)
+@command("recall", pager=True, elsewhere="source")
 def recall_command(
-    store: Store,
+    store: Store | None,
     as_json: bool,
     filters: Filters,
     query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
@@ -25,8 +25,20 @@ def recall_command(
     all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
     only: str = only("Only `memories`, or only `history`: commits."),
     batch: str = text("--batch FILE", 'Many: one {"_id","text"} object a line (`-`: stdin).'),
+    source: str = text("--from URL", "Ask an organisation's index (`git mem index --to URL`)."),
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
+    question = " ".join(query or [])
+    if not question.strip() and not batch:
+        hint = "give the question, for example `git mem recall which database and why`"
+        raise UsageError("nothing to look for", hint=hint)
+    if store is None:
+        from . import organisation
+
+        unlike = {"--all": all, "--hot": hot, "--explain": explain, "--batch": batch}
+        organisation.refuse({**unlike, "--only history": only == "history"}, filters)
+        answer = organisation.recall(source, question, filters, limit or 8)
+        return _say(answer, as_json, explain, all_hits, any(filters))
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
     how |= {"all_branches": all, "hot": hot, "only": only}
@@ -37,19 +49,23 @@ def recall_command(
         for id, hits in answers:
             write_json({"_id": id, "hits": hits})
         return 0
-    question = " ".join(query or [])
-    if not question.strip():
-        hint = "give the question, for example `git mem recall which database and why`"
-        raise UsageError("nothing to look for", hint=hint)
     with nullcontext() if hot else chosen_vectors(store) as vectors:
         answer = recall.recall(store, question, conditions, vectors=vectors, **how)
+    status = _say(answer, as_json, explain, all_hits, any(filters))
+    tell_elsewhere(store)
+    return status
+
+
+def _say(
+    answer: dict[str, Any], as_json: bool, explain: bool, all_hits: bool, narrowed: bool
+) -> int:
+    """Prints an answer; returns the exit code."""
     if not as_json:
-        render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
+        render.hits(answer, explain, nearest=all_hits or explain, narrowed=narrowed)
     else:
         for hit in answer["hits"] if not explain else []:
             hit.pop("explain", None)
         write_json(answer)
-    tell_elsewhere(store)
     return 1 if answer["verdict"] == "MISS" else 0
 
 

@@ -21,10 +21,21 @@ from .embed import sign_code
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
+
+    class Documents(Protocol):
+        """What a question asks of what it is put to; each as `Cache` has it."""
+
+        def count(self) -> int: ...
+
+        def frequencies(self, words: Sequence[str]) -> dict[str, int]: ...
+
+        def texts(self, rows: Iterable[int]) -> list[tuple[int, str, str, str]]: ...
+
 
 CANDIDATES = 200  # of each route, before fusion
 # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
@@ -202,13 +213,13 @@ class Search:
 class Question:
     """A question's terms, and what the texts of memories hold of them; each text is read once."""
 
-    def __init__(self, query: str, cache: Cache) -> None:
+    def __init__(self, query: str, documents: Documents) -> None:
         self.terms = text.query_terms(query)
         self.pairs = overlap.pairs(text.terms(text.ends(query)))
-        self.count = cache.count()
-        self.df = cache.frequencies(self.terms) if self.terms else {}
+        self.count = documents.count()
+        self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)
-        self._cache = cache
+        self._documents = documents
         self._texts: dict[int, tuple[list[str], list[str]]] = {}
 
     def held(self, rows: Iterable[int]) -> dict[int, tuple[float, float]]:
@@ -253,7 +264,7 @@ class Question:
         """{row: (terms of title and body, terms of the other fields)}, in the order of `rows`."""
         rows = list(rows)
         missing = [row for row in rows if row not in self._texts]
-        for row, title, body, extra in self._cache.texts(missing) if missing else ():
+        for row, title, body, extra in self._documents.texts(missing) if missing else ():
             self._texts[row] = (f"{title} {body}".split(), extra.split())
         return {row: self._texts[row] for row in rows}
 

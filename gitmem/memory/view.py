@@ -15,7 +15,7 @@ from ..core import confidence, record
 from ..core.record_fields import CONTENT, ENTRIES, FIELDS
 from ..engine import contradictions, memory_rows, reinstated, usage_store
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN, SUPERSEDED, confidence_of, scope_name
+from ..engine.document import FORGOTTEN, SUPERSEDED, TEAM, confidence_of, scope_name
 from ..engine.filters import Filter
 from ..engine.memory_rows import commit_of, load, places, word, words
 from ..store import Store
@@ -78,6 +78,23 @@ def objects(
         if said:
             item["signature"] = said
     return past.tell(items) if past else items
+
+
+def of_record(data: dict[str, Any]) -> dict[str, Any]:
+    """The public object of a team's memory as its record says it, for readers without this clone:
+    no use, no states of commit and paths, which only a clone knows.
+    """
+    anchor = {"commit": commit_of(data) or None, "branch": word(data.get("branch"))}
+    unknown = anchor_state.UNKNOWN
+    named = [(path, lines.partition("@")[0]) for path, _, lines in places(data)]
+    return {
+        **_object(data, TEAM, 0, confidence.Evidence()),
+        "anchor": {**anchor, "state": unknown},
+        "paths": [
+            {"path": path, "state": unknown, **({"lines": lines} if lines else {})}
+            for path, lines in named
+        ],
+    }
 
 
 def _add_others(cache: Cache, rows: list[int], items: list[dict[str, Any]], head: str) -> None:

@@ -168,7 +168,8 @@ def _signature(hit: dict[str, Any]) -> str:
 
 def _remarks(hit: dict[str, Any]) -> str:
     """What a reader has to know before believing it: branch, changed files, scope, disputes."""
-    remarks = [_anchor(hit["anchor"])]
+    # what comes from an index of many repositories knows no clone that could say where it stands
+    remarks = [hit.get("repository") or _anchor(hit["anchor"])]
     for state in ("changed", "renamed", "gone"):
         names = [path["path"] for path in hit["paths"] if path.get("state") == state]
         if names:

@@ -1,0 +1,232 @@
+"""One index over the memories of many repositories, in a real PostgreSQL."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+from conftest import Lab
+from postgres_world import PASSWORD, QUOTED, Cluster, Organisation, skip_without_server
+from sync_world import SECRET
+
+from gitmem.core.errors import MemError, UsageError
+
+DATABASE = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+TWICE = "Retries of the payment provider carry an idempotency key, else customers pay twice"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    skip_without_server()
+    made = Cluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def organisation(lab: Lab, cluster: Cluster) -> Organisation:
+    return Organisation(lab, cluster.database())
+
+
+def test_memories_of_all_repositories_are_found_outside_of_any(organisation: Organisation) -> None:
+    shop, pay = organisation.repo("shop", DATABASE), organisation.repo("pay", TWICE)
+    done = organisation.index(shop, pay)
+    assert [(r["repository"], r["status"], r["written"]) for r in done] == [
+        ("git.example.org/shop", "indexed", 1),
+        ("git.example.org/pay", "indexed", 1),
+    ]
+    answer = organisation.recall("which database do we use")
+    assert (answer["verdict"], answer["searched"]) == ("HIT", 2)
+    assert answer["hits"][0]["repository"] == "git.example.org/shop"
+    assert answer["hits"][0]["body"] == DATABASE
+    asked = ["recall", "--from", organisation.url, "why do customers pay twice"]
+    said = organisation.lab.mem(organisation.lab.root, *asked)
+    assert TWICE in said and "git.example.org/pay" in said and "tok" not in said
+
+
+def test_a_hit_has_what_a_hit_of_recall_has(organisation: Organisation) -> None:
+    shop = organisation.repo("shop", DATABASE)
+    organisation.index(shop)
+    (there,) = organisation.recall("orders and invoices")["hits"]
+    (here,) = organisation.lab.json(shop, "recall", "orders and invoices")["hits"]
+    assert set(there) - set(here) == {"repository"} and set(here) <= set(there)
+    same = ("id", "title", "body", "type", "tags", "author", "created_at", "scope")
+    assert {name: there[name] for name in same} == {name: here[name] for name in same}
+    assert there["anchor"]["state"] == "unknown"  # no clone is there that could say
+
+
+def test_nothing_private_leaves(organisation: Organisation) -> None:
+    lab, shop = organisation.lab, organisation.repo("shop", DATABASE)
+    lab.mem(shop, "remember", "--private", "my own plan about invoices")
+    lab.mem(shop, "remember", "--allow-secret", f"the key is {SECRET}")
+    line = lab.lines(shop)[0]
+    foreign = line.replace(DATABASE, "known to all <private>told in confidence</private>")
+    foreign = foreign.replace('"id":"', '"id":"f0f0')
+    lab.git(shop, "notes", "--ref=mem/team", "append", "-m", foreign, "HEAD")
+    (done,) = organisation.index(shop)
+    assert len(done["secrets"]) == 1
+    held = organisation.stored()
+    assert DATABASE in held and "known to all" in held
+    assert not any(text in held for text in ("own plan", SECRET, "in confidence"))
+
+
+def test_what_no_longer_holds_leaves_with_the_next_run(organisation: Organisation) -> None:
+    lab, shop = organisation.lab, organisation.repo("shop", DATABASE, TWICE, "tabs are four wide")
+    organisation.index(shop)
+    ids = {m["body"]: m["id"] for m in lab.json(shop, "list")}
+    lab.mem(shop, "forget", ids[DATABASE])
+    lab.mem(shop, "supersede", ids[TWICE], "-m", "the provider drops doubled payments itself")
+    lab.mem(shop, "purge", ids["tabs are four wide"], "--force")
+    (done,) = organisation.index(shop)
+    assert (done["written"], done["removed"], done["memories"]) == (1, 3, 1)
+    held = organisation.stored()
+    assert not any(text in held for text in (DATABASE, TWICE, "tabs")) and "doubled" in held
+
+
+def test_a_run_writes_what_changed_since_the_last_one(organisation: Organisation) -> None:
+    shop = organisation.repo("shop", DATABASE)
+    organisation.index(shop)
+    assert organisation.index(shop)[0]["status"] == "unchanged"
+    organisation.lab.mem(shop, "remember", TWICE)
+    (done,) = organisation.index(shop)
+    assert (done["written"], done["removed"], done["memories"]) == (1, 0, 2)
+
+
+def test_a_broken_repository_stops_none_of_the_others(organisation: Organisation) -> None:
+    lab, shop, pay = organisation.lab, organisation.repo("shop", DATABASE), organisation.repo("pay")
+    (lab.root / "empty").mkdir()
+    done = organisation.index(lab.root / "nowhere", lab.root / "empty", pay, shop, rc=1)
+    assert [r["status"] for r in done] == ["failed", "failed", "failed", "indexed"]
+    assert organisation.bodies("orders and invoices") == [DATABASE]
+
+
+def test_a_clone_without_memories_empties_nothing(organisation: Organisation) -> None:
+    lab, shop = organisation.lab, organisation.repo("shop", DATABASE)
+    organisation.index(shop)
+    bare = organisation.repo("other")
+    lab.git(bare, "remote", "set-url", "origin", "ssh://git@git.example.org:22/shop")
+    (done,) = organisation.index(bare, rc=1)
+    assert "no team memories here" in done["error"]
+    assert organisation.bodies("orders and invoices") == [DATABASE]
+
+
+def test_a_run_that_is_broken_off_leaves_a_repository_as_it_was(organisation: Organisation) -> None:
+    from gitmem.organisation.postgres import Row, opened
+
+    organisation.index(organisation.repo("shop", DATABASE))
+
+    def rows() -> Iterator[Row]:
+        yield Row("f" * 32, b"x", "{}", ["word"], bytes(256))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), opened(organisation.url, "x") as index:
+        index.meaning = "none"
+        name = "git.example.org/shop"
+        index.write(name, "0" * 40, "", rows(), [*index.digests(name)])
+    assert organisation.bodies("orders and invoices") == [DATABASE]
+
+
+def test_a_dry_run_writes_nothing(organisation: Organisation) -> None:
+    shop = organisation.repo("shop", DATABASE)
+    said = organisation.lab.mem(shop, "index", "--to", organisation.url, "--dry-run")
+    assert "1 would be written" in said
+    asked = [sys.executable, "-m", "gitmem", "recall", "--from", organisation.url, "database"]
+    refused = organisation.lab.run(organisation.lab.root, *asked)
+    assert refused.returncode == 1 and "no memories are indexed" in refused.stderr
+
+
+def test_words_are_never_part_of_a_statement(organisation: Organisation) -> None:
+    evil = "'); DROP SCHEMA git_mem_1 CASCADE; -- \\' \" %s \U0001f4a5 ' & | !x:* \\"
+    lab, shop = organisation.lab, organisation.repo("shop", f"the shop says {evil}")
+    lab.mem(shop, "index", "--to", organisation.url, "--name", evil)
+    assert organisation.recall(f"what says the shop {evil}")["hits"][0]["repository"] == evil
+    assert organisation.bodies(evil, "--type", evil, "--tag", evil, "--author", evil) == []
+    assert organisation.bodies("what says the shop") == [f"the shop says {evil}"]
+
+
+def test_filters_choose(organisation: Organisation) -> None:
+    lab, shop = organisation.lab, organisation.repo("shop", TWICE)
+    lab.mem(shop, "remember", DATABASE, "--type", "decision", "--tag", "db")
+    organisation.index(shop)
+    asked = "orders invoices customers pay twice"
+    assert organisation.bodies(asked, "--type", "decision") == [DATABASE]
+    assert organisation.bodies(asked, "--tag", "db") == [DATABASE]
+    assert len(organisation.bodies(asked, "--author", "ADA")) == 2
+    assert organisation.bodies(asked, "--author", "grace") == []
+
+
+def test_no_message_holds_a_password(organisation: Organisation, cluster: Cluster) -> None:
+    lab = organisation.lab
+    addresses = (
+        cluster.url(password="geheim%2Bfalsch"),
+        cluster.url().replace(str(cluster.place), "/nowhere"),
+        f"postgresql://git@/postgres?host=/nowhere&password={QUOTED}",
+        "postgresql://git:geheim und@[/postgres",
+        f"host=/nowhere password={PASSWORD}",
+    )
+    for address in addresses:
+        for asked in (["recall", "--from", address, "x"], ["index", "--to", address]):
+            done = lab.run(lab.root, sys.executable, "-m", "gitmem", *asked)
+            assert done.returncode in (1, 2) and done.stderr.startswith("error: ")
+            assert "geheim" not in done.stderr + done.stdout
+
+
+def test_an_answer_by_words_alone_says_so(organisation: Organisation) -> None:
+    lab, shop = organisation.lab, organisation.repo("shop", DATABASE)
+    said = lab.mem(shop, "index", "--to", organisation.url)
+    answer = organisation.recall("orders and invoices")
+    assert answer["degraded"] == ("pgvector" in said)
+    assert answer["hits"] and ("pgvector" in answer["degraded_reason"]) == answer["degraded"]
+
+
+def test_a_memory_without_a_word_of_the_question_is_found(organisation: Organisation) -> None:
+    shop = organisation.repo("shop", DATABASE, TWICE, "tabs are four wide")
+    organisation.index(shop)
+    if organisation.recall("database")["degraded"]:
+        pytest.skip("no pgvector here")
+    answer = organisation.recall("billing charged double", "--all-hits")
+    assert [hit["retrieval"] for hit in answer["hits"] if hit["body"] == TWICE] == ["vector"]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://ada:tok@git.example.org/org/shop.git", "git.example.org/org/shop"),
+        ("ssh://git@git.example.org:2222/org/shop/", "git.example.org/org/shop"),
+        ("git@git.example.org:org/shop.git", "git.example.org/org/shop"),
+        ("/srv/git/shop.git", "/srv/git/shop"),
+        ("../hub.git", "../hub"),
+        ("file:///srv/git/shop.git", "/srv/git/shop"),
+        ("https://ada:t[k@git.example.org/shop", "git.example.org/shop"),
+    ],
+)
+def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) -> None:
+    from gitmem.organisation.index_update import plain_name
+
+    assert plain_name(url) == name
+
+
+def test_without_psycopg_the_hint_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gitmem.cli import run
+
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "gitmem.organisation.postgres", raising=False)
+    monkeypatch.delattr("gitmem.organisation.postgres", raising=False)
+    with pytest.raises(MemError) as refused:
+        run(["recall", "--from", "postgresql:///x", "hello"])
+    assert "psycopg" in refused.value.message and "git-mem[postgres]" in refused.value.hint
+
+
+@pytest.mark.parametrize("option", ["--all", "--hot", "--at=HEAD", "--only=history", "--path=x"])
+def test_an_option_that_needs_a_clone_is_refused(option: str) -> None:
+    from gitmem.cli import run
+
+    with pytest.raises(UsageError, match=option.partition("=")[0]):
+        run(["recall", "--from", "postgresql:///x", option, "hello"])
+
+
+def test_options_of_the_organisations_index_need_it(lab: Lab, repo: pathlib.Path) -> None:
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "index", "--name", "x")
+    assert done.returncode == 2 and "--to" in done.stderr
