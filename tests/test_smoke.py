@@ -49,6 +49,7 @@ CASES = {
     "purge": ("ID --force", 0, "purged ID"),
     "mcp": ("", 0, ""),
     "receipts": ("", 1, "no receipts yet"),
+    "browse": ("", 1, "needs a terminal"),
     "ui": ("--output page.html", 0, "wrote 3 memories: page.html"),
     "graph": ("ID", 0, UTC),
     "review": ("", 1, "nothing waits"),

@@ -47,6 +47,7 @@ GROUPS = {
         Command("log", "timeline", "List memories along the commits", _DAILY),
         Command("blame", "timeline", "Show a file's lines with the memories about them"),
         Command("diff", "timeline", "Show what a branch teaches"),
+        Command("browse", "browse", "Look through memories on the terminal, by keys"),
         Command("ui", "ui", "Show memories in a browser, or write them as one page"),
         Command("graph", "graph", "Show how memories are connected"),
         Command("stats", "admin", "Count memories, and what agents used of them"),

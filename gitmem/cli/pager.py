@@ -15,7 +15,7 @@ from ..store import Store
 _DEFAULTS = {"LESS": "FRX", "LV": "-c"}  # as git sets them
 
 
-class _Held(io.StringIO):
+class Held(io.StringIO):
     """What a terminal is going to show."""
 
     encoding = "utf-8"
@@ -38,7 +38,7 @@ def paged(wanted: bool) -> Iterator[Callable[[Store], None]]:
     if not (wanted and terminal.isatty()):
         yield lambda store: None
         return
-    held = _Held()
+    held = Held()
     try:
         sys.stdout = held
         yield choose
