@@ -61,6 +61,15 @@ echo "installing into $env (half a minute) ..."
   refuse "cannot make '$env'" "Debian and Ubuntu have venv in the package python3-venv"
 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 "$env/bin/python" -m pip install --quiet . ||
   refuse "pip cannot install git mem" "it needs the network once, for numpy, typer and hatchling"
+case $(head -n 1 "$env/bin/git-mem") in
+'#!'*\ *) # Linux starts nothing through a first line whose path has a space
+  {
+    printf "#!/bin/sh\n'''exec' \"%s\" \"\$0\" \"\$@\"\n'''\n" "$env/bin/python"
+    cat "$env/bin/git-mem"
+  } >"$env/git-mem.new"
+  cat "$env/git-mem.new" >"$env/bin/git-mem" && rm "$env/git-mem.new"
+  ;;
+esac
 mkdir -p "$prefix/bin" "$prefix/share/man/man1"
 ln -sf "$env/bin/git-mem" "$command"
 ln -sf "$env/share/man/man1/git-mem.1" "$manual"

@@ -21,7 +21,8 @@ case "$1 $2" in
 "-m pip")
   env=$(dirname "$(dirname "$0")") && mkdir -p "$env/share/man/man1"
   : >"$env/share/man/man1/git-mem.1"
-  printf '#!/bin/sh\\necho git-mem 0\\n' >"$env/bin/git-mem" && chmod +x "$env/bin/git-mem" ;;
+  printf '#!%s\\nprint("git-mem 0")\\n' "$env/bin/python" >"$env/bin/git-mem"
+  chmod +x "$env/bin/git-mem" ;;
 *) exec '{sys.executable}' "$@" ;;
 esac
 """
