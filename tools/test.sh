@@ -39,7 +39,7 @@ rm -rf "$envs/dist"
 run=$envs/run
 if fresh "$run"; then
   echo "== installing the wheel and what the tests themselves use"
-  "$run/bin/pip" install --quiet pytest pytest-xdist hypothesis networkx scipy pygit2 gguf scikit-learn rich==15.0.0 'mcp>=2.0,<3'
+  "$run/bin/pip" install --quiet pytest pytest-xdist hypothesis networkx scipy pygit2 pyte gguf scikit-learn rich==15.0.0 'mcp>=2.0,<3'
   "$run/bin/pip" install --quiet "$envs"/dist/*.whl
   ln -sf "$tools/bin/shellcheck" "$run/bin/shellcheck" # one of the tests runs it, too
   echo "$stamp" >"$run/.stamp"
@@ -56,7 +56,7 @@ compiling=$!
 echo "== lint"
 "$tools/bin/ruff" check .
 "$tools/bin/ruff" format --check .
-"$tools/bin/shellcheck" -x -P . install.sh hooks/*.sh tools/action.sh
+"$tools/bin/shellcheck" -x -P . install.sh hooks/*.sh tools/action.sh tools/try_packages.sh
 echo "== types"
 "$tools/bin/mypy" --strict --python-executable "$run/bin/python" gitmem
 cache=${GIT_MEM_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/git-mem-test}
