@@ -13,6 +13,7 @@ from places import commit
 from signers import Ring
 
 from gitmem import render
+from gitmem.core import record
 from gitmem.render import annotations
 from gitmem.timeline.check import RULES
 
@@ -123,6 +124,19 @@ def test_a_workflow_command_is_one_line_and_its_values_end_where_they_should() -
                       "title": "git mem%3A stale"}  # fmt: skip
 
 
+@pytest.mark.parametrize("lines", ["9" * 5000, "9" * 30 + "-3", "\u00b2", "-", "0"])
+def test_a_line_that_cannot_be_is_none_in_any_format(
+    lab: Lab, repo: pathlib.Path, lines: str
+) -> None:
+    head = lab.git(repo, "rev-parse", "HEAD").strip()
+    place = [{"path": "a.py", "blob": "0" * 40, "lines": lines}]
+    fields = {"body": "One is enough", "type": "decision", "paths": place}
+    annotate(lab, repo, record.dump(record.create(fields, commit=head)).decode())
+    (found,) = lab.json(repo, "check", rc=(1,))["findings"]
+    assert found["path"] == "a.py" and not found["line"]
+    assert problems(annotations.sarif([found])) == []
+
+
 LEVELS = {"none", "note", "warning", "error"}
 
 
@@ -147,7 +161,7 @@ def problems(log: dict[str, Any]) -> list[str]:
                 uri = physical["artifactLocation"]["uri"]
                 if not re.fullmatch(r"(?:[\w.~/!$&'()*+,;=@-]|%[0-9A-F]{2})+", uri, re.ASCII):
                     out.append(f"uri {uri}")
-                if physical.get("region", {"startLine": 1})["startLine"] < 1:
+                if physical.get("region", {"startLine": 1})["startLine"] not in range(1, 2**31):
                     out.append("startLine")
             if not all(isinstance(v, str) for v in result["partialFingerprints"].values()):
                 out.append("partialFingerprints")

@@ -111,7 +111,8 @@ def _finding(kind: str, message: str, item: Object | None = None, **more: Any) -
 
 def _first(lines: str | None) -> int | None:
     number = (lines or "").partition("-")[0]
-    return int(number) if number.isdecimal() else None
+    # A larger one would have GitHub refuse the whole log, and Python raise.
+    return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
 def _named(item: Object) -> str:
