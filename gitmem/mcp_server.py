@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
@@ -94,9 +94,14 @@ class Tools:
 
     async def forget(self, ids: _Ids, reason: str = "") -> str:
         """Hide memories that are wrong, for everybody; `git mem restore` undoes it."""
-        for id in ids:
-            self._mem.forget(id, reason)
-        return "forgot " + ", ".join(id[:8] for id in ids)
+        said = "forgot "
+        for n, id in enumerate(ids):
+            try:
+                self._mem.forget(id, reason)
+            except MemError as e:
+                said += f"{', '.join(ids[:n])}, but not the others: " if n else "nothing: "
+                raise MemError(said + e.message, hint=e.hint) from e
+        return said + ", ".join(id[:8] for id in ids)
 
     async def status(self) -> str:
         """How many memories and searchable commits there are."""
@@ -129,13 +134,15 @@ def server(mem: Memories) -> MCPServer[Any]:
         (tools.status, _READS),
     ):
         made.tool(annotations=about, structured_output=False)(_answering(function))
-    made.resource("git-mem://memory/{id}", mime_type="text/plain")(_answering(tools.memory))
+    made.resource("git-mem://memory/{id}", mime_type="text/plain")(
+        _answering(tools.memory, ResourceError)
+    )
     made.prompt(name="recall")(_answering(tools.ask))
     made.prompt()(tools.keep)
     return made
 
 
-def _answering(function: _Answer) -> _Answer:
+def _answering(function: _Answer, refusal: type[Exception] = ToolError) -> _Answer:
     """Says what was refused and why; what is answered is cut to ROOM."""
 
     @functools.wraps(function)
@@ -143,7 +150,7 @@ def _answering(function: _Answer) -> _Answer:
         try:
             text = await function(**given)
         except MemError as e:
-            raise ToolError("; ".join(filter(None, [e.message, e.hint]))) from e
+            raise refusal("; ".join(filter(None, [e.message, e.hint]))) from e
         if len(text) <= ROOM:
             return text
         return f"{text[:ROOM]}\n… {len(text) - ROOM} more characters: `git mem show ID` has all"

@@ -96,6 +96,20 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
     assert lab.json(repo, "list") == []
 
 
+def test_what_was_hidden_before_a_refusal_is_named(lab: Lab, repo: pathlib.Path) -> None:
+    ids = [lab.json(repo, "remember", f"fact {n}")["id"][:8] for n in range(3)]
+
+    async def ask(client: ClientSession) -> None:
+        said = await refused(client, "forget", ids=[ids[0], "ffffffff", ids[1]])
+        assert f"forgot {ids[0]}, but not the others: no memory 'ffffffff'" in said
+        assert "forgot nothing: no memory" in await refused(client, "forget", ids=["ffffffff"])
+        with pytest.raises(Exception, match="no memory 'ffffffff'"):
+            await client.read_resource("git-mem://memory/ffffffff")
+
+    talk(lab, repo, ask)
+    assert {item["id"][:8] for item in lab.json(repo, "list")} == set(ids[1:])
+
+
 def test_an_answer_is_bounded_and_quoted(lab: Lab, repo: pathlib.Path) -> None:
     lines = "".join(
         json.dumps({"body": f"lesson {n} \x1b[31m\u202e " + "word " * 1000}) + "\n"
