@@ -215,6 +215,8 @@ class Store:
         if self._cache is not None and self._cache.moved():
             self.close_cache()
         if self._cache is None:
+            if not os.path.isdir(self.repo.common_dir):  # a session may outlive it
+                raise NotARepository(f"the repository '{self.repo.common_dir}' is gone")
             opened = cache_file.open_cache(self.repo.mem_dir)
             assert opened is not None
             self._cache = opened

@@ -112,3 +112,17 @@ def test_a_repository_that_is_switched_off_gives_nothing(lab: Lab, repo: pathlib
     lab.git(repo, "config", "mem.enabled", "false")
     with pytest.raises(MemError, match="switched off"):
         gitmem.open(repo)
+
+
+def test_a_repository_that_is_gone_stays_gone_and_may_come_back(
+    mem: Memories, repo: pathlib.Path
+) -> None:
+    mem.remember(TEXT)
+    assert mem.recall("which database")["hits"]
+    (repo / ".git").rename(repo / "away")
+    for _ in range(2):
+        with pytest.raises(NotARepository, match="gone"):
+            mem.recall("which database")
+    assert not (repo / ".git").exists()
+    (repo / "away").rename(repo / ".git")
+    assert mem.recall("which database")["hits"]

@@ -110,9 +110,10 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
     again when this returns. Returns a cache in memory where no file can be made.
     """
     try:
-        os.makedirs(mem_dir, mode=0o700, exist_ok=True)
+        os.mkdir(mem_dir, 0o700)  # without its parents: a repository that is gone stays gone
     except OSError:
-        return open_in_memory()
+        if not os.path.isdir(mem_dir):
+            return open_in_memory()
     if not cache_lock.lockable(mem_dir):
         return open_in_memory()
     if not os.access(mem_dir, os.W_OK):

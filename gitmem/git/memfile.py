@@ -44,7 +44,10 @@ def make(common_dir: str) -> str:
         from ..core.errors import MemError
 
         raise MemError(f"'{path}' {why}", hint="git mem keeps its cache there; move it away")
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
     return path
 
 
