@@ -213,7 +213,7 @@ def test_json_has_the_same_memories_as_the_xml(lab: Lab) -> None:
 
 def test_a_wrong_format_is_refused(lab: Lab) -> None:
     done = lab.run(lab.repo(), "git-mem", "context", "--format", "yaml")
-    assert done.returncode == 2 and "xml, md, json" in done.stderr
+    assert done.returncode == 2 and "xml, md or json" in done.stderr
 
 
 def test_memories_of_an_unmerged_branch_are_marked(lab: Lab) -> None:

@@ -26,7 +26,6 @@ KINDS = {
     "PATH": "<file>",
     "DIR": "<file>",
     "FOLDER": "<file>",
-    "SCOPE": "team|private",
     "MEMORY": "<id>",
 }
 TEXT = "<text>"  # nothing can be offered
@@ -34,7 +33,7 @@ TEXT = "<text>"  # nothing can be offered
 
 def exact() -> dict[str, str]:
     """Kinds of single options and operands, where the synopsis does not tell."""
-    from gitmem.agents import context_render, targets
+    from gitmem.agents import targets
     from gitmem.completion import shells
     from gitmem.migration import formats as migration
     from gitmem.models import registry
@@ -49,16 +48,12 @@ def exact() -> dict[str, str]:
         "import FILE": f"claude|sessions|git-log|adr|{formats}|<file>",
         "import --from": f"{formats}|<file>",
         "import --project": TEXT,
-        "graph --format": "text|dot|json",
         "import WHERE": "<rev>|<file>",
         "share ID": "<private>",
         "restore ID": "<forgotten>",
         "receipts --session": TEXT,
         **suggestions,
         "export claude|DIR": "claude|<file>",
-        "export --scope": "team|private|all",
-        "export --format": "jsonl|md|markdown",
-        "context --format": "|".join(context_render.FORMATS),
         "hook --agent": "|".join(targets.AGENTS),
         **{f"{command} --remote": "<remote>" for command in ("sync", "push", "pull")},
         **{f"model {part} NAME": names for part in ("fetch", "use", "path", "remove")},

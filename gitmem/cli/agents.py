@@ -18,14 +18,16 @@ from ..memory import memories
 from ..store import Store
 from . import app
 from .common import opened, warn
-from .options import Answer, At, argument, command, flag, number, text
+from .options import Answer, At, argument, command, flag, number, one_of, text
 
 
 @command("context")
 def context_command(
     at: At,
     budget: int = number("--budget TOKENS", "Default: mem.contextBudget, or by the project."),
-    format: str = text("--format", "xml, md or json; default: md on a terminal, else xml."),
+    format: str = one_of(
+        "--format " + "|".join(context_render.FORMATS), "Default: md on a terminal, else xml."
+    ),
     agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
@@ -35,8 +37,6 @@ def context_command(
     chosen = format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
     if as_json:
         chosen = "json"
-    if chosen not in context_render.FORMATS:
-        raise UsageError(f"--format is one of {', '.join(context_render.FORMATS)}, not '{format}'")
     if agent_view and (chosen != "xml" or budget is not None or at):
         view = "--agent-view is the XML that hooks give now, with the budget they use"
         raise UsageError(view, hint="leave out --format, --budget and --at")

@@ -9,7 +9,9 @@ from .common import values
 from .options import Answer
 
 
-def export_claude(store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool) -> Answer:
+def export_claude(
+    store: Store, limit: int | None, remove: bool, dry_run: bool, quiet: bool
+) -> Answer:
     """Writes memories where the client loads them, or removes them from there."""
     sight = look(store)
     if sight.origin == "project":

@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from ..core.errors import UsageError
 from ..memory import graph
 from .common import opened
-from .options import Answer, argument, command, flag, number, texts
+from .options import Answer, argument, command, flag, number, one_of, texts
 
 
 @command("graph")
 def graph_command(
     id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
-    format: str = typer.Option("text", metavar="FORMAT", help="text, dot (for Graphviz) or json."),
+    format: str = one_of("--format text|dot|json", "`dot`: for Graphviz."),
     kind: list[str] = texts(
         "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated."
     ),
@@ -29,9 +26,7 @@ def graph_command(
     Memories are connected by common files, one session, one author within half an hour, like
     texts, like meaning, an id that a text names, and by superseding. Communities need the extra
     `graph` (networkx)."""
-    format = "json" if as_json else format
-    if format not in ("text", "dot", "json"):
-        raise UsageError(f"--format is text, dot or json, not '{format[:40]}'")
+    format = "json" if as_json else format or "text"
     kinds = graph.kinds_of(kind)
     with opened() as store:
         if id:

@@ -134,9 +134,10 @@ def _filled(param: typer.CallbackParam, value: str | None) -> str:
     return value or ""
 
 
-def number(names: str, help: str) -> Any:
+def number(names: str, help: str, most: int | None = None) -> Any:
     """1 or more; None where it is not given."""
-    return _option(names if names[-1].isupper() else f"{names} N", help, lambda: None, min=1)
+    names = names if names[-1].isupper() else f"{names} N"
+    return _option(names, help, lambda: None, min=1, max=most)
 
 
 def change(names: str, help: str) -> Any:
@@ -205,13 +206,11 @@ class Filters(NamedTuple):
         str, text("--until --before TIME", "Only older, as for `git log`.", filled=True)
     ]
     author: Annotated[str, text("--author", "Only by authors whose name or address has this.")]
-    scope: Annotated[str, text("--scope", "Only `team` or `private`.")]
+    scope: Annotated[str, one_of("--scope team|private", "Only memories of these notes.")]
     at: At
 
     def conditions(self, store: Store, superseded: bool = False) -> Filter:
         """What a memory must fulfil; `at` says at which revision."""
-        if self.scope not in ("", "team", "private"):
-            raise UsageError(f"--scope is team or private, not '{self.scope}'")
         since, until = when(store, self.since, "--since"), when(store, self.until, "--until")
         if since and until and since > until:
             message = f"--since {self.since} is later than --until {self.until}"

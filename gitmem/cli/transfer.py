@@ -2,8 +2,6 @@
 
 import sys
 
-import typer
-
 from .. import render
 from ..core.errors import UsageError
 from ..core.plural import many
@@ -12,7 +10,7 @@ from ..memory import listing, transfer
 from ..migration import vault
 from .claude import export_claude
 from .common import opened, write, write_file
-from .options import Answer, argument, command, flag, text
+from .options import Answer, argument, command, flag, number, one_of, text
 
 
 @command("export")
@@ -24,11 +22,11 @@ def export_command(
         "",
     ),
     output: str = text("-o --output FILE", "Where to write (default: standard output)."),
-    format: str = text("--format", "jsonl (default), md (a page) or markdown (a directory)."),
-    scope: str = text("--scope", "team (default), private, or all."),
-    limit: int = typer.Option(
-        0, min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."
+    format: str = one_of(
+        "--format jsonl|md|markdown", "`md`: a page; `markdown`: a directory; default: jsonl."
     ),
+    scope: str = one_of("--scope team|private|all", "Default: team."),
+    limit: int = number("--limit", "claude: how many memories at most (default 50).", most=150),
     remove: bool = flag("--remove", "claude: take those files out again."),
     dry_run: bool = flag("--dry-run -n", "claude: write nothing, say what would be written."),
     quiet: bool = flag("-q --quiet", "claude: print nothing but errors."),
@@ -44,7 +42,7 @@ def export_command(
         with opened() as store:
             return export_claude(store, limit, remove, dry_run, quiet)
     output, format, scope = output or "-", format or "jsonl", scope or "team"
-    _check(what, output, format, scope, as_json)
+    _check(what, output, format, as_json)
     with opened() as store:
         which = Filter(scope="" if scope == "all" else scope)
         items = listing.list_memories(store, which, all_branches=True).items
@@ -60,7 +58,7 @@ def export_command(
         lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
         if output != "-":
             write_file(output, lines)
-            write(f"{len(items)} memories written to '{output}'")
+            write(f"{many(len(items), 'memory')} written to '{output}'")
             return 0
         if render.is_terminal():
             lines = (render.safe(text, lines=True) for text in lines)
@@ -68,14 +66,13 @@ def export_command(
         return 0
 
 
-def _check(what: str, output: str, format: str, scope: str, as_json: bool) -> None:
-    if format not in ("jsonl", "md", "markdown"):
-        raise UsageError(f"--format is jsonl, md or markdown, not '{format}'")
+def _check(what: str, output: str, format: str, as_json: bool) -> None:
     if format == "markdown" and (not what or output != "-"):
         raise UsageError("--format markdown takes a directory, no --output")
     if what and format != "markdown":
-        raise UsageError(f"git mem cannot export to '{what}'", hint="-o FILE writes a file")
+        raise UsageError(
+            f"git mem cannot export to '{what}'",
+            hint="-o FILE writes a file, --format markdown a directory",
+        )
     if as_json and format != "jsonl":
         raise UsageError(f"--json and --format {format} are two formats")
-    if scope not in ("team", "private", "all"):
-        raise UsageError(f"--scope is team, private or all, not '{scope}'")

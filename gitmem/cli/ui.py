@@ -5,13 +5,13 @@ import stat
 from contextlib import suppress
 from typing import Any
 
-from ..core.errors import MemError, UsageError
+from ..core.errors import MemError
 from ..core.plural import many
 from ..store import Store
 from ..ui import page, page_data, page_server
 from . import decide
 from .common import warn, write
-from .options import Answer, command, flag, text
+from .options import Answer, command, flag, one_of, text
 from .review import find_item
 
 
@@ -19,7 +19,7 @@ from .review import find_item
 def ui_command(
     store: Store,
     output: str = text("-o --output FILE", "Write the page to FILE; serve nothing.", filled=True),
-    scope: str = text("--scope", "Only `team` or `private`."),
+    scope: str = one_of("--scope team|private", "Only memories of these notes."),
     no_browser: bool = flag("--no-browser", "Open no browser; the address is printed."),
 ) -> Answer | int:
     """Show memories in a browser: search, timeline by commit, details, counts, and the review.
@@ -28,8 +28,6 @@ def ui_command(
     address that nobody can guess. With --output it is a file that needs no server and changes
     nothing; only you can read it, since it holds your private memories unless --scope is `team`.
     """
-    if scope not in ("", "team", "private"):
-        raise UsageError(f"--scope is team or private, not '{scope}'")
     if output:
         made = page_data.gather(store, scope)
         _write_private(output, page.joined(made).html)
