@@ -92,6 +92,16 @@ def test_hidden_characters_are_shown_as_marks(place: Place) -> None:
     assert found["body"] == "Reads <U+202E>back<U+202C> and <U+200B>forth"
 
 
+def test_a_library_that_is_missing_leaves_out_the_communities_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("Invoices are rounded per line", "Invoices are rounded per order"):
+        place.lab.mem(place.repo, "remember", text, "--path", "f0.txt")
+    monkeypatch.setitem(sys.modules, "scipy", None)  # networkx alone is common
+    found = gathered(place)
+    assert len(found["memories"]) == 2 and "communities" not in found
+
+
 @pytest.mark.quick
 def test_no_text_of_a_memory_can_close_its_script_element() -> None:
     value = {"memories": [{"id": "a", "title": EVIL, "body": "</SCRIPT ><!--\u2028\ud800"}]}

@@ -97,7 +97,7 @@ def _said(r: record.Record) -> dict[str, Any]:
 
 
 def _communities(store: Store, count: int) -> list[dict[str, Any]]:
-    if find_spec("networkx") is None or not 1 < count <= MOST_GRAPH:
+    if not (all(map(find_spec, ("networkx", "scipy"))) and 1 < count <= MOST_GRAPH):
         return []
     found: list[dict[str, Any]] = graph.overview(store, [], None, False)["communities"]
     return found
