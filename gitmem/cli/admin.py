@@ -240,8 +240,8 @@ def doctor_command(
 @command("config", enabled=False)
 def config_command(
     store: Store,
-    name: str = argument("", "A setting; without it, all are listed.", None),
-    value: str = argument("", "The new value ('' removes it).", None),
+    name: str = argument("NAME", "A setting; without it, all are listed.", None),
+    value: str = argument("VALUE", "The new value ('' removes it).", None),
 ) -> Answer | int:
     """Show or change settings (the same as `git config mem.NAME`)."""
     if name is None:

@@ -86,7 +86,9 @@ def _rows(where: str, used: dict[str, chosen.Choice]) -> dict[str, dict[str, Any
 @command("fetch", _model)
 def fetch_command(
     name: str = argument(
-        "", "A name of `git mem model list`, or an https address of a GGUF file.", registry.DEFAULT
+        "NAME",
+        "A name of `git mem model list`, or an https address of a GGUF file.",
+        registry.DEFAULT,
     ),
     sha256: str = text("--sha256 HEX", "Its checksum; needed where git mem knows none."),
     as_name: str = text("--name NAME", "For an address: what to call it."),
@@ -158,7 +160,7 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
 
 @command("add", _model)
 def add_command(
-    path: str = argument("", "A GGUF file; it stays where it is."),
+    path: str = argument("PATH", "A GGUF file; it stays where it is."),
     name: str = text("--name", "What to call it (default: its known name, or the file's)."),
     embed: bool = flag("--embed", "It is an embedding model."),
     sha256: str = text("--sha256 HEX", "The checksum it must have."),
@@ -172,7 +174,7 @@ def add_command(
 
 @command("use", _model)
 def use_command(
-    name: str = argument("", "A model that is here, a path, `none`, or `default`."),
+    name: str = argument("NAME", "A model that is here, a path, `none`, or `default`."),
     embed: bool = flag("--embed", "For vectors, instead of capture."),
     everywhere: bool = flag("--global", "In all repositories of yours."),
 ) -> Answer:
@@ -211,7 +213,7 @@ def use_command(
 
 
 @command("remove", _model)
-def remove_command(name: str = argument("", "A name of `git mem model list`.")) -> Answer:
+def remove_command(name: str = argument("NAME", "A name of `git mem model list`.")) -> Answer:
     """Take a model off the list, and delete its file where `fetch` brought it."""
     found = chosen.remove(chosen.directory(os.environ), name)
     became = "is deleted" if found.ours else "was left alone"
@@ -222,7 +224,7 @@ def remove_command(name: str = argument("", "A name of `git mem model list`.")) 
 @command("path", _model)
 def path_command(
     as_json: bool,
-    name: str = argument("", "A model that is here; without it: the one in use.", ""),
+    name: str = argument("NAME", "A model that is here; without it: the one in use.", ""),
     embed: bool = flag("--embed", "The one for vectors."),
 ) -> Answer:
     """Print where a model lies. Exit code 1 where there is none."""

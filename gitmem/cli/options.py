@@ -105,7 +105,7 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 def argument(metavar: str, help: str, default: Any = ...) -> Any:
     """A word without a name; it must be there where there is no default."""
-    return typer.Argument(default, metavar=metavar or None, help=help)
+    return typer.Argument(default, metavar=metavar, help=help)
 
 
 def flag(names: str, help: str) -> Any:
@@ -185,7 +185,7 @@ _AT = (
     " as far as git can tell."
 )
 At = Annotated[str, text("--at --as-of REV", _AT, filled=True)]
-Id = Annotated[str, typer.Argument(help="The memory, by a unique prefix of its id.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The memory, by a unique prefix of its id.")]
 _IDS = "The memories, by unique prefixes of their ids."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 _SECRET = "Store it although it looks like it holds a secret."

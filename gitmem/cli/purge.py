@@ -16,7 +16,7 @@ from .options import Answer, argument, command, flag
 @command("purge")
 def purge_command(
     id: str = argument(
-        "",
+        "ID",
         "A memory or a suggestion, by a unique prefix of its id; a line that is no memory, by one"
         " of its version (`doctor` and `verify` name it); what was purged before, to finish it.",
     ),

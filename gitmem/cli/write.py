@@ -237,7 +237,7 @@ def supersede_command(
     store: Store,
     draft: Draft,
     as_json: bool,
-    id: str = argument("", "The memory that no longer holds."),
+    id: str = argument("ID", "The memory that no longer holds."),
     words: str = argument("[TEXT]", "What holds instead.", None),
 ) -> Answer:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
