@@ -39,7 +39,7 @@ def repo(lab: Lab) -> pathlib.Path:
 
 def test_a_sound_repository_has_no_finding(lab: Lab, repo: pathlib.Path) -> None:
     assert findings(lab, repo, rc=0) == []
-    assert lab.mem(repo, "check").strip() == "no memory is stale; 1 name a path"
+    assert lab.mem(repo, "check").strip() == "no memory is stale, of 1 with a path"
     assert lab.mem(repo, "check", "--format", "github") == ""
     assert lab.json(repo, "check", "--format", "sarif")["runs"][0]["results"] == []
 

@@ -79,7 +79,7 @@ def _staleness(found: _Item, since: str) -> _Text:
         yield found["not_compared"]
     if found["complete"] and not stale and not unknown:
         result = f"no memory became stale since {since}" if since else "no memory is stale"
-        yield f"{result}; {found['checked']} name a path"
+        yield f"{result}, of {found['checked']} with a path"
 
 
 def _way_out(unknown: list[_Item], shallow: bool) -> str:

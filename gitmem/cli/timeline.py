@@ -185,12 +185,6 @@ def _ids(line: file_lines.Line, most: int) -> str:
     return " ".join(id[:8] for id in line.ids)
 
 
-_KINDS = {
-    "taught": "teaches", "changed": "changes", "contradicted": "contradicts",
-    "forgotten": "forgets", "made stale": "stale",
-}  # fmt: skip
-
-
 @command("diff", pager=True)
 def diff_command(
     store: Store,
@@ -210,7 +204,7 @@ def diff_command(
 
 def _changes(found: _Item) -> _Text:
     """A heading and memories for each kind of change; some with a remark that names another one."""
-    for title, kind in _KINDS.items():
+    for kind, title in diff_markdown.KINDS.items():
         items = found[kind]
         if items:
             yield f"{title}: {len(items)}"
@@ -225,7 +219,7 @@ def _changes(found: _Item) -> _Text:
                 yield f"    supersedes {_short(pair['against'])}"
             else:
                 yield f"    may contradict {_short(pair['against'])} ({pair['by']})"
-    if not any(found[kind] for kind in _KINDS.values()):
+    if not any(found[kind] for kind in diff_markdown.KINDS):
         base, tip = found["base"]["name"], found["tip"]["name"]
         yield f"nothing about memories between {base} and {tip}"
 

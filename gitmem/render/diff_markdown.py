@@ -16,9 +16,9 @@ from ..core.sanitize import inert
 
 MOST = 20  # memories of a kind
 _LONG = 160  # characters of a title
-_KINDS = {
-    "teaches": "Taught", "changes": "Changed", "contradicts": "Contradicted",
-    "forgets": "Forgotten", "stale": "Made stale",
+KINDS = {
+    "teaches": "taught", "changes": "changed", "contradicts": "contradicted",
+    "forgets": "forgotten", "stale": "made stale",
 }  # fmt: skip
 
 
@@ -27,12 +27,12 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     base, tip = _code(found["base"]["name"]), _code(found["tip"]["name"])
     yield "### Memories"
     yield ""
-    counts = [f"{len(found[k])} {name.lower()}" for k, name in _KINDS.items() if found[k]]
+    counts = [f"{len(found[k])} {name}" for k, name in KINDS.items() if found[k]]
     yield f"From {base} to {tip}: {', '.join(counts) or 'nothing new'}."
-    for kind, name in _KINDS.items():
+    for kind, name in KINDS.items():
         items = found[kind]
         if items:
-            yield from ("", f"#### {name}", "")
+            yield from ("", f"#### {name.capitalize()}", "")
         yield from (f"- {_said(kind, item)}" for item in items[:MOST])
         if len(items) > MOST:
             yield f"- … and {len(items) - MOST} more"

@@ -1,4 +1,4 @@
-"""`git mem check`: which memories are stale, for people and for CI.
+"""Which memories are stale: one kind of finding of `git mem check`.
 
 Stale is a memory of which a path says something else than when it was noted, or is gone. With a
 revision, only what became so since. Memories of branches that HEAD does not contain are not asked
@@ -30,7 +30,8 @@ Places = list[tuple[int, path_state.Noted]]  # rows of memories, and paths as th
 
 
 def check(store: Store, since: str = "") -> dict[str, Any]:
-    """The JSON object of `git mem check`; `complete`: whether all notes could be read.
+    """What the JSON object of `git mem check` says of stale memories; `complete`: whether all notes
+    could be read.
 
     Raises MemError where there is no such revision.
     """
