@@ -9,6 +9,7 @@ import pathlib
 import sqlite3
 import subprocess
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -296,6 +297,19 @@ def test_what_no_format_fits_stores_nothing(lab: Lab, name: str) -> None:
     assert done.returncode == 1 and "bug" not in done.stderr and listed(lab, repo) == []
 
 
+def test_who_names_nothing_known_is_told_where_to_look(lab: Lab) -> None:
+    repo = lab.repo()
+    (lab.root / "text.txt").write_text("only words\n")
+    for words, hint in (
+        ([str(lab.root)], "--from FORMAT"),
+        ([str(lab.root / "text.txt")], "--from FORMAT"),
+        (["git-notes-memory"], "looked in refs/notes/mem/decisions"),
+        ([str(repo), "--from", "rules"], f"looked in {repo}"),
+    ):
+        done = lab.run(repo, "git-mem", "import", *words)
+        assert done.returncode == 1 and hint in done.stderr
+
+
 # ---- the directory of Markdown that `export` writes
 
 
@@ -397,6 +411,7 @@ def test_front_matter_that_never_ends_is_text() -> None:
 
 @pytest.mark.quick
 def test_hostile_markdown_takes_time_by_its_length() -> None:
+    begun = time.process_time()
     for part in ("<!-- agentlore\n", "- [", "<!-- begin", "```\n- a b c\n", "\n\n"):
         text = part * (200_000 // len(part))
         list(rule_files.rules(text, "f"))
@@ -408,3 +423,4 @@ def test_hostile_markdown_takes_time_by_its_length() -> None:
         f"---\ntags: [{wide}]\nother: {'[' * 9000}x{']' * 9000}\n---\n# {wide}", "f"
     )
     assert note == Skipped("f", "it says nothing")
+    assert time.process_time() - begun < 20  # seconds; by the square it would be minutes

@@ -34,7 +34,7 @@ def import_command(
         "",
     ),
     where: str = argument(
-        "",
+        "[WHERE]",
         "git-log: a range (default: newest 5000); adr: a directory (docs/adr and the like); another"
         " tool: a path.",
         "",
@@ -112,6 +112,9 @@ def _named(file: str, where: str, source: str) -> tuple[str, str, str]:
 
 
 def _file(store: Store, file: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    if os.path.isdir(file):
+        hint = "`--from FORMAT` says what wrote it"
+        raise MemError(f"no format is recognised in '{file}'", hint=hint)
     drafts, broken, moved = transfer.drafts_of(store, read_file(file), scope)
     for line in broken:
         refused(line)
@@ -164,7 +167,9 @@ def _foreign(place: formats.Place, name: str, scope: str, allow_secret: bool, dr
             entry.setdefault("scope", "private" if found.private else "")
             drafts.append(entry)
     if not drafts and not skipped:
-        raise MemError(f"nothing of {name} to import", hint=f"it would be {found.what}")
+        raise MemError(
+            f"nothing of {name} to import", hint=f"looked in {place.path or found.place}"
+        )
     broken = [one for one in skipped if one.broken]
     left = [one for one in skipped if not one.broken]
     for one in broken:

@@ -115,7 +115,7 @@ def drafts_of(store: Store, text: str, scope: str) -> tuple[list[dict[str, Any]]
     if not read:
         raise MemError(
             "nothing to import",
-            hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it",
+            hint="expected what `git mem export` writes; `--from FORMAT` names another tool",
         )
     drafts = [value for value in read if isinstance(value, dict)]
     moved = settle(store, drafts, scope)

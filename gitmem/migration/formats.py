@@ -1,4 +1,5 @@
-"""The one table of formats of other tools: what each is, where it lies, how it is told and read.
+"""The one table of formats of other tools: what each holds, where it lies, how it is recognised
+and read.
 
 Help, documents and completion are made from `FORMATS`. Every format was read in the source of its
 tool. Nothing that is read is changed.
@@ -62,9 +63,7 @@ def _text(place: Place, path: str) -> str:
     return data.decode("utf-8-sig")
 
 
-def _exported(
-    parse: Callable[[str], Iterator[Entry]], own: str = ""
-) -> Callable[[Place], Iterator[Entry]]:
+def _exported(parse: Callable[[str], Iterator[Entry]], own: str = "") -> Reader:
     def read(place: Place) -> Iterator[Entry]:
         return parse(_text(place, _in_tree(place, own)))
 
@@ -86,7 +85,7 @@ def _claude_mem(place: Place) -> Iterator[Entry]:
 def _markdown(place: Place) -> Iterator[Entry]:
     if not place.path:
         raise MemError("no directory is named", hint="name the directory of Markdown files")
-    return _files(place.path, lambda top: _below(top), vault.parse)
+    return _files(place.path, _below, vault.parse)
 
 
 def _agentlore(place: Place) -> Iterator[Entry]:
@@ -191,7 +190,7 @@ FORMATS = {
         Format(
             "git-notes-memory",
             "the notes of git-notes-memory, in place",
-            "refs/notes/mem/decisions and the like",
+            "refs/notes/mem/decisions, …",
             False,
             _note_blocks,
         ),
