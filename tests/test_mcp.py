@@ -162,4 +162,4 @@ def test_without_the_package_it_says_what_to_install(lab: Lab, repo: pathlib.Pat
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=repo, env=lab.env, capture_output=True, text=True
     )
-    assert done.returncode == 1 and "pip install 'git-mem[mcp]'" in done.stderr
+    assert done.returncode == 1 and f"{sys.executable} -m pip install 'mcp" in done.stderr

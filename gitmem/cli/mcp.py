@@ -1,6 +1,7 @@
 """The command that serves agents over the Model Context Protocol."""
 
 import os
+import sys
 from importlib.util import find_spec
 
 from .. import library, prefork_server
@@ -15,7 +16,7 @@ def mcp_command() -> int:
     stdout, until the agent ends; its prompts are answered faster meanwhile. Needs the extra `mcp`.
     """
     if find_spec("mcp") is None:
-        hint = "install git mem with its extra: pip install 'git-mem[mcp]'"
+        hint = f"`{sys.executable} -m pip install 'mcp>=2,<3'` adds it"
         raise MemError("the MCP server needs the package 'mcp'", hint=hint)
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with library.opened(os.environ, place, warn) as store:
