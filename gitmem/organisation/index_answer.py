@@ -19,7 +19,8 @@ from ..engine.search import WEIGHTS, Question
 from .postgres import Found, Index
 
 CANDIDATES = 100  # of the words; of the meaning half of it
-POSTINGS = 5_000  # rows that the words of a question may find in all: 5 µs each in PostgreSQL
+POSTINGS = 2_000  # rows that the words of a question may find in all: 10 µs each in PostgreSQL
+COUNTED = 1_000  # of a word that is not among the most common ones: how many rows are counted
 _K1, _B = 1.2, 0.75  # as in FTS5
 
 
@@ -39,7 +40,7 @@ class _Documents:
         return self._count
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
-        self.df = self._index.frequencies(words, self._count, POSTINGS)
+        self.df = self._index.frequencies(words, self._count, COUNTED)
         return self.df
 
     def texts(self, rows: Iterable[int]) -> list[tuple[int, str, str, str]]:
