@@ -221,6 +221,9 @@ def test_only_the_page_itself_can_decide(served: Served) -> None:
         ("/review", {"Content_Type": kind, "Origin": own}, body, 404),
     ):
         assert served.ask("POST", path, given, **headers)[0] == expected
+    for length in ("9" * 5000, "\xb2", "-1", "1e3"):
+        headers = {"Content_Type": kind, "Origin": own, "Content_Length": length}
+        assert served.ask("POST", url, "", **headers)[0] == 400
     assert served.decided == []
     status, _, said = served.ask("POST", url, body, Content_Type=kind, Origin=own)
     assert (status, json.loads(said)) == (200, {"status": "accept"})

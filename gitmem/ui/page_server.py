@@ -21,7 +21,7 @@ from .page import Page
 HOST = "127.0.0.1"
 _PATIENCE = 5  # seconds for the rest of a request
 _IDLE = 100  # connections at a time that have sent nothing
-_LARGEST = 10_000  # bytes of a request to change something
+_DIGITS = 4  # of the length of a request to change something, in bytes
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if told != ("application/json", f"http://{self.server.host}"):
             self._answer(403)
-        elif not length.isdigit() or int(length) > _LARGEST:
+        elif not length.isdecimal() or len(length) > _DIGITS:
             self._answer(400)
         else:
             self._decide(self.rfile.read(int(length)))
