@@ -299,11 +299,11 @@ def _moment(name: str, text: str) -> str:
     """An ISO 8601 time as records have it."""
     try:
         when = datetime.fromisoformat(text) if text else None
-    except ValueError:
+        if when and when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        return when.astimezone(UTC).strftime(record.STORED) if when else ""
+    except (ValueError, OverflowError):
         raise UsageError(f"'{name}' is no ISO 8601 time: '{text}'") from None
-    if when and when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return when.astimezone(UTC).strftime(record.STORED) if when else ""
 
 
 def _stored(result: remember.Result) -> Stored:

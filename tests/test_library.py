@@ -98,8 +98,9 @@ def test_what_is_refused_is_raised(mem: Memories, tmp_path: pathlib.Path) -> Non
         mem.list(colour="red")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="list of texts"):
         mem.recall("a question", types="decision")  # type: ignore[typeddict-item]
-    with pytest.raises(UsageError, match="since"):
-        mem.list(since="long ago")
+    for time in ("long ago", "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(UsageError, match="since"):
+            mem.list(since=time)
     with pytest.raises(UsageError):
         mem.recall("  ")
     with pytest.raises(MemError):
