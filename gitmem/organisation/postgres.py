@@ -206,6 +206,8 @@ class Index:
     def by_meaning(self, vector: bytes, conditions: dict[str, Any], limit: int) -> list[Found]:
         """The memories nearest to a vector, as its index finds them."""
         where, values = _where(f"{self._column} IS NOT NULL", conditions)
+        # as many as are asked for, where its own default finds 40
+        self._db.execute("SELECT set_config('hnsw.ef_search', %s, false)", (str(2 * limit),))
         sql = (
             f"SELECT repository, data, {self._near} FROM {SCHEMA}.memory {where}"
             f" ORDER BY {self._column} <=> %s::halfvec({DIMS}) LIMIT %s"
