@@ -11,11 +11,16 @@ from typing import Any
 
 import browser
 import pytest
+import verdict
 from conftest import Lab
 from review_world import Place
 
 from gitmem.ui import page
 
+AXE = verdict.CACHE / "axe-4.10.3.js"
+AUDIT = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
+    .filter(v => ["serious", "critical"].includes(v.impact))
+    .map(v => `${v.id}: ${v.nodes.map(n => n.target).join(" ")}`))"""
 EVIL = "</script><script>document.title = 'broken'</script><!-- <img src=x onerror=alert(1)>"
 
 
@@ -120,6 +125,32 @@ def test_the_filters_narrow_the_list_and_private_memories_are_marked(
         assert "private" in tab.run("document.querySelector('.row').innerText")
         assert tab.run("document.documentElement.scrollWidth") <= 400
         assert tab.errors == []
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_audit_of_accessibility_finds_nothing_serious(
+    tmp_path: pathlib.Path, dark: bool
+) -> None:
+    if not AXE.exists():
+        pytest.skip("no axe-core: tools/fetch_clients.sh brings it")
+    url = written(tmp_path / "page.html", [memory(n) for n in range(210)])
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(1280, 800, dark=dark)
+        tab.open(url)
+        tab.run(AXE.read_text(encoding="utf-8") + ";0")
+        buttons = "[...document.querySelectorAll('nav button')]"
+        for n in range(tab.run(f"{buttons}.length")):
+            tab.run(f"{buttons}[{n}].click()")
+            assert tab.run(AUDIT) == []
+        tab.run(f"{buttons}[0].click()")
+        tab.run("document.querySelector('.row').click()")
+        tab.wait("!document.getElementById('detail').hidden")
+        assert tab.run(AUDIT) == []
+        # The audit can fail: grey on grey, and a picture without words.
+        tab.run("document.body.style.cssText = 'color: #777; background: #888'")
+        tab.run("document.querySelector('main').append(new Image())")
+        assert any(found.startswith("image-alt") for found in tab.run(AUDIT))
 
 
 @pytest.mark.process

@@ -31,6 +31,7 @@ MACHINE = (
     ),
     r"no (bash|bash-completion|zsh|fish|dash|busybox|ksh|mksh) here",
     r"no chromium here",
+    r"no axe-core: tools/fetch_clients\.sh brings it",
     r"no (PostgreSQL|pgvector|psycopg) here",
     r"no C compiler here|cc makes no preloaded library here",
     r"no strace|strace may not trace here",
@@ -50,6 +51,7 @@ MACHINE = (
 IN_CACHE = (
     (r"llama-cpp-python is not installed", "llama_cpp_python-*.whl"),
     (r"no (?:\S*/)?(\S+): tools/fetch_models\.sh", r"\1"),
+    (r"no axe-core", "axe-*.js"),
     (r"no (?:Claude Code|client) (\S+?)(?: here)?:", r"claude-\1/claude"),
 )
 # What belongs to the case itself: one of several parameters says nothing new.
