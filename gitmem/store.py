@@ -51,6 +51,7 @@ class Store:
         self.sources = [("team", self.team), ("private", self.private)]
         self.reduced = ""  # why the embedding model that the user chose takes no part in a search
         self._cache: Cache | None = None
+        self._history: Cache | None = None
         self._told = False  # that notes cannot be read
         self.wrote = 0  # lines that were added to the notes
         self.expected: int | None = None  # how many a long write wants to add, where that is known
@@ -222,6 +223,16 @@ class Store:
             self._cache = opened
         return self._cache
 
+    def history(self) -> Cache | None:
+        """The cache of commits, kept open; None where no file can be read or made."""
+        if self._history is not None and self._history.moved():
+            self.close_history()
+        if self._history is None:
+            self._history = cache_file.open_cache(self.repo.mem_dir, name=cache_file.HISTORY)
+        if self._history is not None and self._history.how == "memory":
+            self.close_history()
+        return self._history
+
     def _in_memory(
         self, action: Callable[[Cache], T], reason: str, most: int | None
     ) -> tuple[T, bool]:
@@ -237,6 +248,11 @@ class Store:
             self._cache.close()
             self._cache = None
 
+    def close_history(self) -> None:
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+
     def discard(self, inode: int = 0) -> None:
         """Removes the cache, if it is still the file `inode` (0: any); the next call builds it."""
         self.close_cache()
@@ -244,6 +260,7 @@ class Store:
 
     def close(self) -> None:
         self.close_cache()
+        self.close_history()
         self.repo.git.close()
 
 

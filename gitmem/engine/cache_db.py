@@ -16,7 +16,9 @@ from .sql import Connection, select_in, sqlite3
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
@@ -33,6 +35,7 @@ class Cache:
         self.path = path
         self.inode = inode
         self.blind = False
+        self._kept: dict[str, tuple[Any, ...]] = {}
 
     @property
     def writable(self) -> bool:
@@ -83,6 +86,24 @@ class Cache:
             "INSERT INTO meta VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
             (key, value),
         )
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` reads of the file, kept while nobody writes to it. From the second time on:
+        a process that asks once needs no memory for it.
+        """
+        if self.db.in_transaction:  # what it has changed may be taken back
+            return make()
+        others = self.db.execute("PRAGMA data_version").fetchone()[0]
+        version = others, self.db.total_changes
+        before, *found = self._kept.get(name, ((),))
+        if before != version:
+            self._kept[name] = (version,)
+            return make()
+        if not found:
+            found = [make()]
+            self._kept[name] = version, *found
+        value: T = found[0]
+        return value
 
     def count(self) -> int:
         """Memories (versions) that recall searches."""
@@ -164,6 +185,9 @@ class Cache:
         """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged."""
         if self.blind:
             return bytes(int(self.meta("rows", "0")) * CODE)
+        return self.kept("codes", self._codes)
+
+    def _codes(self) -> bytes:
         parts: list[bytes] = []
         sql = "SELECT chunk, codes, crc FROM code ORDER BY chunk"
         for chunk, blob, crc in self.db.execute(sql):

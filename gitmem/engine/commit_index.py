@@ -23,6 +23,7 @@ from .update import Update
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
     from ..core.progress import Progress
     from ..git.commit_reader import Commit
@@ -54,13 +55,20 @@ def update(
     At most about `most` commits, or until the monotonic time `until`; less where another process
     writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
     """
-    from ..git import commit_facts, commit_reader  # a prompt that asks for commits loads neither
+    # A prompt that asks for commits loads none of them.
+    from ..git import commit_facts, commit_reader, refs_mtime
 
+    place = [limit, head, *commit_facts.boundaries(git)]
+    known: dict[str, Any] = cache.kept("tips", dict)  # as the last question found them
+    if known.get("place") == place and refs_mtime.same(git.common_dir, known["times"]):
+        return 0
+    times = refs_mtime.stamp(git.common_dir, wait=False)
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
     stamp = [f"{limit}:{commit_facts.shape(git)}", head, *tips]
     before = cache.meta("tips").split(" ")
     if stamp == before:
+        known.update(place=place, times=times)
         return 0
     new, gone, of = _changes(git, cache, tips, limit, before[1:] if before[0] == stamp[0] else [])
     if not cache.writable or (most is not None and len(gone) > most):

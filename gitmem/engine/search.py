@@ -47,7 +47,7 @@ _SEEN = 3  # times the asked number of hits that priors may reorder
 
 
 class Search:
-    """One cache, many questions: sign codes are read once.
+    """One cache, many questions.
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder`: whether it is asked where
@@ -76,7 +76,6 @@ class Search:
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
-        self._codes: bytes | None = None
 
     def ask(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
         """(hits best first, verdict, probability that the answer is among the first hits)."""
@@ -134,11 +133,9 @@ class Search:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
-        if self._codes is None:
-            self._codes = self.cache.codes()
         code = sign_code(vector)
         zero, width = bytes(len(code)), len(code)
-        codes = self._codes[: int(self.cache.meta("rows", "0")) * width]
+        codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * width]
         # Rows of hidden versions are zeros, each as far as the next one; they must not take the
         # place of candidates.
         most = CANDIDATES + int(self.cache.meta("dead", "0"))

@@ -31,11 +31,17 @@ def shape(git: Git) -> str:
     """Digest of what decides, beside the refs, which commits this clone has and which parents:
     where a shallow clone ends, grafts, replaced commits, whether files are missing.
     """
-    said = [git.promised, git.text("for-each-ref", "refs/replace")]
+    said = [git.promised, git.text("for-each-ref", "refs/replace"), *boundaries(git)]
+    return sha256(repr(said).encode()).hexdigest()
+
+
+def boundaries(git: Git) -> list[bytes | str]:
+    """Of it what are files of their own: where a shallow clone ends, and grafts."""
+    said: list[bytes | str] = []
     for name in ("shallow", "info/grafts"):
         try:
             with open(os.path.join(git.common_dir, name), "rb") as f:
                 said.append(f.read())
         except OSError:
             said.append("")
-    return sha256(repr(said).encode()).hexdigest()
+    return said

@@ -85,8 +85,8 @@ def with_history(
     for attempt in range(2):
         cache: Cache | None = None
         try:
-            cache = cache_file.open_cache(store.repo.mem_dir, name=cache_file.HISTORY)
-            if cache is None or cache.how == "memory":
+            cache = store.history()
+            if cache is None:
                 return None, 0
             left = commit_index.update(
                 store.repo.git,
@@ -107,16 +107,14 @@ def with_history(
             raise
         except Exception as e:
             kind = error_kinds.kind(e, cache)
+            inode = cache.inode if cache else 0
+            store.close_history()
             if kind == error_kinds.OURS:
                 raise
             if attempt or kind in (error_kinds.BUSY, error_kinds.FULL):
                 return None, 0
             if kind == error_kinds.DAMAGED:
-                inode = cache.inode if cache else 0
                 cache_file.discard(store.repo.mem_dir, inode, cache_file.HISTORY)
-        finally:
-            if cache is not None:
-                cache.close()
     return None, 0
 
 
@@ -314,11 +312,12 @@ def _others(
     """The commits for which none of these memories stands: made of it (`draft`, `import git-log`),
     with what it says.
     """
-    made = {item["source"]: _terms(item) for item in beside if item["source"]}
+    made = {item["source"]: item for item in beside if item["source"]}
 
     def stands(item: dict[str, Any]) -> bool:
-        words, said = _terms(item), made.get(f"commit:{item['id']}")
-        return said is not None and len(words & said) >= SAME * len(words)
+        found = made.get(f"commit:{item['id']}")
+        words = _terms(item) if found else set()
+        return found is not None and len(words & _terms(found)) >= SAME * len(words)
 
     return [item for item in commits if not stands(item)]
 
