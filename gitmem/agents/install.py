@@ -18,7 +18,7 @@ from ..core.errors import MemError, UsageError
 from ..git import config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
-from . import install_log, installed, targets
+from . import install_log, installed, mcp_entry, targets
 from .install_log import Ledger
 from .jsonedit import Broken, Doc
 from .targets import PERMISSION, PROJECT, USER, Agent
@@ -28,6 +28,7 @@ _STEP = "agents"  # of `changes`
 _CONFIG = "git-config"  # target of the user's git configuration in the log
 _SETTING = "[mem]\n\tpromptContext = true\n"
 _ALLOW = ("permissions", "allow")
+_SERVERS = ("mcpServers",)
 
 
 def install(
@@ -36,9 +37,10 @@ def install(
     target: str,
     scope: str = "",
     allow: bool | None = None,
+    mcp: bool = False,
 ) -> tuple[list[str], list[str]]:
     """(what was done, hints). `scope`: user (the default) or project; `allow`: whether the agent
-    may run git mem without asking, None: as it is.
+    may run git mem without asking, None: as it is. `mcp`: also our server, among those it starts.
     """
     with install_log.opened(environ) as log:
         if target in targets.SECTIONS:
@@ -55,7 +57,12 @@ def install(
         program = () if named else (sys.executable, installed.own_package())
         commands = {event: targets.command(target, event, *program) for event in agent.events}
         _refuse_double(environ, repo, agent, path, commands)
-        done = _install_hooks(log, agent, path, commands, allow)
+        done, server = [], mcp_entry.entry(agent, *program[:1]) if mcp else None
+        place = mcp_entry.file(environ, repo.top if repo else "", agent, scope)
+        if server and place != path:
+            done = _install_server(log, agent, repo if scope == PROJECT else None, place, server)
+            server = None
+        done += _enter(log, agent, path, commands, allow, server)
         hints = [agent.needs] if agent.needs else []
         if reason := installed.unread(agent, path):
             silent = "so it runs no hook of it until that is mended"
@@ -78,7 +85,7 @@ def uninstall(
     repository's settings back."""
     with install_log.opened(environ) as log:
         done = []
-        for place, path in installed.places(environ, repo, target):
+        for place, path in _files(environ, repo, target):
             if scope and (USER if place == USER else PROJECT) != scope:
                 continue
             noted = log.known(path).get("target", "")
@@ -101,6 +108,16 @@ def uninstall(
         if USER not in left:
             done += _unset_prompt_context(log)
         return done
+
+
+def _files(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[tuple[str, str]]:
+    """(scope, file) of all that `install` may have written."""
+    found, top = installed.places(environ, repo, target), repo.top if repo else ""
+    if target in targets.AGENTS:
+        agent = targets.AGENTS[target]
+        servers = [(s, mcp_entry.file(environ, top, agent, s)) for s in (USER, PROJECT)]
+        found += [one for one in servers if one[1] and one not in found]
+    return found
 
 
 def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:
@@ -146,17 +163,24 @@ def _restore(log: Ledger, target: str, path: str) -> bool:
     if left is None:
         try:
             if agent:
-                left = _without_hooks(log.known(path), text)
-                left = "" if left != text and created and not Doc(left).value() else left
+                left = _without(log.known(path), path, text)
             else:
                 left = (
                     text.replace(_SETTING, "", 1)
                     if target == _CONFIG
                     else targets.without_section(text)
                 )
-        except (Broken, targets.Unclear) as e:
+        except (ValueError, targets.Unclear) as e:
             raise _unclear(path, e) from e
     return log.write(path, target, text, left if left or not created else None)
+
+
+def _without(note: dict[str, Any], path: str, text: str) -> str:
+    """The text without our hooks and our server; "" where we made the file and nothing is left."""
+    if path.endswith(".toml"):
+        return mcp_entry.without_table(text) if note.get("server") else text
+    left = _without_ours(note, text)
+    return "" if left != text and note.get("created") and not Doc(left).value() else left
 
 
 def _unclear(path: str, e: ValueError) -> MemError:
@@ -187,41 +211,82 @@ def _refuse_double(
     )
 
 
-def _install_hooks(
-    log: Ledger, agent: Agent, path: str, commands: dict[str, str], allow: bool | None
+def _install_server(
+    log: Ledger, agent: Agent, repo: Repo | None, path: str, server: dict[str, Any]
 ) -> list[str]:
+    """Our server in a file beside the agent's settings; `repo`: whose file it is."""
+    if repo:
+        _refuse_outside(repo.top, os.path.relpath(path, repo.top))
+    if not path.endswith(".toml"):
+        return _enter(log, agent, path, {}, None, server)
     text = install_log.read(path)
     try:
-        if _complete(Doc(text or ""), commands, allow):
+        if mcp_entry.same(mcp_entry.in_toml(text or ""), server):
             return []
         before = log.original(path, text, agent.name)
-        doc = Doc(_without_hooks(log.known(path), text or "") if before is None else before)
+        before = _without(log.known(path), path, text or "") if before is None else before
+        new, spans = mcp_entry.with_table(before, server)
+    except ValueError as e:
+        raise _unclear(path, e) from e
+    if not log.write(path, agent.name, text, new, spans, server=server):
+        return []
+    return [f"{agent.title}: MCP server in '{path}'"]
+
+
+def _enter(
+    log: Ledger,
+    agent: Agent,
+    path: str,
+    commands: dict[str, str],
+    allow: bool | None,
+    server: dict[str, Any] | None,
+) -> list[str]:
+    """Hooks, a permission and our server into a file of JSON; None: as it is."""
+    text = install_log.read(path)
+    try:
+        if _complete(Doc(text or ""), commands, allow, server):
+            return []
+        before = log.original(path, text, agent.name)
+        doc = Doc(_without_ours(log.known(path), text or "") if before is None else before)
         allowed = bool(log.known(path).get("allow")) if allow is None else allow
+        server = server or log.known(path).get("server")
         needed = [("hooks",), *(("hooks", event) for event in commands), _ALLOW[:1], _ALLOW]
-        made = [list(keys) for keys in needed if doc.at(*keys) is None]
-        if agent.versioned:
+        made = [list(keys) for keys in [*needed, _SERVERS] if doc.at(*keys) is None]
+        if agent.versioned and commands:
             doc.put(("version",), 1)
         for event, command in commands.items():
             doc.append(("hooks", event), agent.entry(event, command))
         adds = allowed and PERMISSION not in (doc.value(*_ALLOW) or [])
         if adds:
             doc.append(_ALLOW, PERMISSION)
+        if server and doc.at(*_SERVERS, mcp_entry.NAME) is None:
+            doc.put((*_SERVERS, mcp_entry.NAME), server)
+        else:
+            server = None  # somebody's own stays
     except Broken as e:
         raise _unclear(path, e) from e
-    if not log.write(path, agent.name, text, doc.text, doc.spans, allow=adds, made=made):
+    note = {"allow": adds, "made": made, "server": server}
+    if not log.write(path, agent.name, text, doc.text, doc.spans, **note):
         return []
-    return [f"{agent.title}: hooks in '{path}': {', '.join(commands)}"]
+    what = [f"hooks in '{path}': {', '.join(commands)}"] if commands else []
+    what += [f"MCP server in '{path}'"] if server else []
+    return [f"{agent.title}: {one}" for one in what]
 
 
-def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
+def _complete(
+    doc: Doc, commands: dict[str, str], allow: bool | None, server: dict[str, Any] | None
+) -> bool:
     """Whether the file has everything already, perhaps in other words of the user's."""
     entries = sorted((event, command) for _, event, command in targets.entries(doc.value("hooks")))
     permitted = PERMISSION in _list(doc.value(*_ALLOW))
-    return entries == sorted(commands.items()) and (allow is None or allow == permitted)
+    serves = server is None or mcp_entry.same(doc.value(*_SERVERS, mcp_entry.NAME), server)
+    return entries == sorted(commands.items()) and allow in (None, permitted) and serves
 
 
-def _without_hooks(note: dict[str, Any], text: str) -> str:
-    """The text without our entries and without containers that we made and that are empty then."""
+def _without_ours(note: dict[str, Any], text: str) -> str:
+    """The text without our entries and the noted server, and without containers that we made and
+    that are empty then.
+    """
     try:
         doc = Doc(text)
     except Broken:
@@ -239,6 +304,9 @@ def _without_hooks(note: dict[str, Any], text: str) -> str:
     if note.get("allow") and PERMISSION in allowed:
         doc.remove(*_ALLOW, allowed.index(PERMISSION))
         emptied += [_ALLOW, _ALLOW[:1]]
+    if note.get("server") and mcp_entry.ours(doc.value(*_SERVERS, mcp_entry.NAME)):
+        doc.remove(*_SERVERS, mcp_entry.NAME)
+        emptied.append(_SERVERS)
     for keys in emptied:
         if doc.blank(*keys) and list(keys) in note.get("made", [list(keys)]):
             doc.remove(*keys)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import Any
 
 from .. import library
@@ -41,6 +42,13 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
                 print(file=sys.stderr)  # behind the ^C
                 warn(f"stored {store.wrote:,}{of}; {again}")
             raise
+
+
+def needs_mcp() -> None:
+    """Raises MemError where the MCP server cannot be started."""
+    if find_spec("mcp") is None:
+        hint = f"`{sys.executable} -m pip install 'mcp>=2,<3'` adds it"
+        raise MemError("the MCP server needs the package 'mcp'", hint=hint)
 
 
 def tell_elsewhere(store: Store) -> None:

@@ -1,13 +1,10 @@
 """The command that serves agents over the Model Context Protocol."""
 
 import os
-import sys
-from importlib.util import find_spec
 
 from .. import library, prefork_server
-from ..core.errors import MemError
 from . import app
-from .common import warn
+from .common import needs_mcp, warn
 
 
 @app.command("mcp")
@@ -15,9 +12,7 @@ def mcp_command() -> int:
     """Serve this repository's memories to an agent over the Model Context Protocol, on stdin and
     stdout, until the agent ends; its prompts are answered faster meanwhile. Needs the extra `mcp`.
     """
-    if find_spec("mcp") is None:
-        hint = f"`{sys.executable} -m pip install 'mcp>=2,<3'` adds it"
-        raise MemError("the MCP server needs the package 'mcp'", hint=hint)
+    needs_mcp()
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with library.opened(os.environ, place, warn) as store:
         common_dir = store.repo.common_dir

@@ -16,7 +16,7 @@ from ..git import config_journal, repository
 from ..hooks import announce, githooks
 from ..memory import commit_hits
 from ..store import Store
-from .common import confirmed, interactive, opened
+from .common import confirmed, interactive, needs_mcp, opened
 from .options import Answer, argument, command, flag
 
 _SECONDS = 10.0  # in which `init` makes commits searchable; the worker does the rest
@@ -116,6 +116,7 @@ def install_command(
         "--allow/--no-allow",
         help=f"claude: whether it may run `git mem` unasked (permission `{targets.PERMISSION}`).",
     ),
+    mcp: bool = flag("--mcp", "An agent: also the MCP server, where it looks for such servers."),
     pre_push: bool = flag(
         "--pre-push",
         "git: also a hook that warns before a push would publish private memories, and shares"
@@ -131,6 +132,10 @@ def install_command(
         raise UsageError("--pre-push goes with `git mem install git`")
     if allow is not None and target in ("git", shells.TARGET):
         raise UsageError("--allow goes with `git mem install claude`")
+    if mcp and target not in targets.AGENTS:
+        raise UsageError("--mcp goes with the name of an agent")
+    if mcp:
+        needs_mcp()
     if target == shells.TARGET:
         done, hints = shells.install(os.environ)
         return _installed(done, hints)
@@ -139,7 +144,7 @@ def install_command(
             if target == "claude" and allow is None and not as_json and interactive():
                 question = "May Claude Code run `git mem` commands without asking each time?"
                 allow = confirmed(question) or None
-            done, hints = install.install(os.environ, repo, target, scope, allow)
+            done, hints = install.install(os.environ, repo, target, scope, allow, mcp)
         shown = "`git mem context` shows what a session is told"
         return _installed(done, hints, f"{shown}; `git mem uninstall {target}` takes this back")
     with opened() as store:

@@ -1,0 +1,163 @@
+"""`git mem install AGENT --mcp`: our server stands where the agent looks for servers, and goes
+again byte for byte; what others have there stays.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+from conftest import Lab
+from install_world import files, put
+
+from gitmem.agents import mcp_entry, targets
+
+USERS = [name for name, agent in targets.AGENTS.items() if agent.user]
+OTHER = {"command": "other", "args": ["x"]}
+OWN = {"command": "git-mem", "args": ["mcp", "--of-mine"]}
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    return lab.repo()
+
+
+def place(lab: Lab, repo: pathlib.Path, agent: str, scope: str = "user") -> pathlib.Path:
+    return pathlib.Path(mcp_entry.file(lab.env, str(repo), targets.AGENTS[agent], scope))
+
+
+def written(path: pathlib.Path) -> dict[str, Any]:
+    """The servers in a file, of whatever shape."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".toml":
+        return dict(tomllib.loads(text)["mcp_servers"])
+    return dict(json.loads(text)["mcpServers"])
+
+
+def refused(lab: Lab, repo: pathlib.Path, *words: str) -> str:
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "install", *words)
+    assert done.returncode
+    return done.stderr
+
+
+def text_of(path: pathlib.Path, name: str, server: dict[str, Any]) -> str:
+    """A file of somebody with one server and a setting beside it."""
+    if path.suffix == ".toml":
+        rows = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
+        return f'model = "o" # mine\n\n[mcp_servers.{name}]\n{rows}'
+    return json.dumps({"theme": "dark", "mcpServers": {name: server}}, indent=4)
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_the_server_is_entered_where_the_agent_looks_and_goes_again(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    before = files(lab.root)
+    said = lab.mem(repo, "install", agent, "--mcp")
+    path = place(lab, repo, agent)
+    assert f"MCP server in '{path}'" in said
+    server = written(path)["git-mem"]
+    assert (server["command"], server["args"]) == ("git-mem", ["mcp"])
+    assert "nothing had to change" in lab.mem(repo, "install", agent, "--mcp")
+    lab.mem(repo, "install", agent)  # the hooks alone: the server stays
+    assert written(path)["git-mem"] == server
+    lab.mem(repo, "uninstall", agent)
+    assert files(lab.root) == before
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_servers_of_others_stay_byte_for_byte(lab: Lab, repo: pathlib.Path, agent: str) -> None:
+    path = place(lab, repo, agent)
+    put(path, text_of(path, "other", OTHER))
+    before = files(lab.root)
+    lab.mem(repo, "install", agent, "--mcp")
+    assert written(path)["other"] == OTHER and len(written(path)) == 2
+    lab.mem(repo, "uninstall", agent)
+    assert files(lab.root) == before
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_what_others_write_meanwhile_stays_when_ours_goes(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    path = place(lab, repo, agent)
+    lab.mem(repo, "install", agent, "--mcp")
+    text = path.read_text("utf-8")
+    if path.suffix == ".toml":
+        new = f'{text}\n[mcp_servers.other]\ncommand = "other"\nargs = ["x"]\n'
+    else:
+        new = text.replace(
+            '"mcpServers": {', '"mcpServers": {\n"other": ' + json.dumps(OTHER) + ","
+        )
+    path.write_text(new, "utf-8")
+    lab.mem(repo, "uninstall", agent)
+    assert written(path) == {"other": OTHER}
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_an_entry_that_the_user_made_is_neither_changed_nor_taken_out(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    path = place(lab, repo, agent)
+    put(path, text_of(path, "git-mem", OWN))
+    lab.mem(repo, "install", agent, "--mcp")
+    assert written(path) == {"git-mem": OWN}
+    lab.mem(repo, "uninstall", agent)
+    assert written(path) == {"git-mem": OWN}
+
+
+@pytest.mark.parametrize("agent", targets.AGENTS)
+def test_a_project_has_it_in_a_file_that_can_be_committed(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    before = files(lab.root)
+    lab.mem(repo, "install", agent, "--project", "--mcp")
+    path = place(lab, repo, agent, "project")
+    assert path.is_relative_to(repo) and written(path)["git-mem"]["command"] == "git-mem"
+    lab.mem(repo, "uninstall", agent, "--project")
+    assert files(lab.root) == before
+
+
+def test_unasked_no_server_is_entered(lab: Lab, repo: pathlib.Path) -> None:
+    for agent in USERS:
+        lab.mem(repo, "install", agent)
+        path = place(lab, repo, agent)
+        assert not path.exists() or "mcp" not in path.read_text("utf-8").lower()
+
+
+def test_what_is_no_toml_is_left_alone_and_no_hook_is_entered(lab: Lab, repo: pathlib.Path) -> None:
+    for text in ("[broken", 'mcp_servers = "none"\n', "mcp_servers = {}\n"):
+        put(place(lab, repo, "codex"), text)
+        before = files(lab.root)
+        assert "cannot understand" in refused(lab, repo, "codex", "--mcp")
+        assert files(lab.root) == before
+
+
+def test_a_link_out_of_the_working_tree_is_not_followed(lab: Lab, repo: pathlib.Path) -> None:
+    outside = put(lab.root / "outside.json", "{}")
+    (repo / ".mcp.json").symlink_to(outside)
+    said = refused(lab, repo, "claude", "--project", "--mcp")
+    assert "leads out of the working tree" in said and outside.read_text() == "{}"
+
+
+@pytest.mark.parametrize("words", [["git", "--mcp"], ["agents-md", "--mcp"]])
+def test_where_no_server_is_read_it_is_refused(
+    lab: Lab, repo: pathlib.Path, words: list[str]
+) -> None:
+    assert "--mcp goes with the name of an agent" in refused(lab, repo, *words)
+
+
+@pytest.mark.process
+def test_without_the_package_it_says_what_to_install(lab: Lab, repo: pathlib.Path) -> None:
+    program = "import sys; sys.modules['mcp'] = None; from gitmem.__main__ import main; sys.argv = ['git-mem', 'install', 'claude', '--mcp']; sys.exit(main())"  # noqa: E501
+    before = files(lab.root)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=repo, env=lab.env, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "pip install 'mcp>=2,<3'" in done.stderr
+    assert files(lab.root) == before
