@@ -46,6 +46,7 @@ NEEDS = {
     "llama-cpp-python is not installed: tools/fetch_llama.sh builds it": "llama_cpp_python-9.whl",
     "no /a/place/coder.gguf: tools/fetch_models.sh brings it": "coder.gguf",
     "no Claude Code 2.1.197 here: sh tools/fetch_clients.sh": "claude-2.1.197/claude",
+    "no client codex-0.171.0 here: sh tools/fetch_clients.sh": "codex-0.171.0/package.json",
 }
 
 

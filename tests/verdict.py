@@ -33,6 +33,7 @@ MACHINE = (
     r"no chromium here",
     r"no axe-core: tools/fetch_clients\.sh brings it",
     r"no (PostgreSQL|pgvector|psycopg) here",
+    r"no node here",
     r"no C compiler here|cc makes no preloaded library here",
     r"no strace|strace may not trace here",
     r"only root (can|may) |needs root to change the owner",
@@ -52,6 +53,7 @@ IN_CACHE = (
     (r"llama-cpp-python is not installed", "llama_cpp_python-*.whl"),
     (r"no (?:\S*/)?(\S+): tools/fetch_models\.sh", r"\1"),
     (r"no axe-core", "axe-*.js"),
+    (r"no client ((?:codex|gemini)-\S+) here:", r"\1/package.json"),
     (r"no (?:Claude Code|client) (\S+?)(?: here)?:", r"claude-\1/claude"),
 )
 # What belongs to the case itself: one of several parameters says nothing new.

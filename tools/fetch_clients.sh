@@ -1,12 +1,14 @@
 #!/bin/sh
-# Fetches what the end-to-end tests run from the npm registry, once: Claude Code clients, axe-core.
+# Fetches what the end-to-end tests run from the npm registry, once: coding agents, axe-core.
 #
-# Pinned by version and checksum, kept in GIT_MEM_TEST_CACHE (~/.cache/git-mem-test). The
-# client is one native program in a platform package: nothing is installed, no script of
-# it runs here. Where it cannot be had (no npm, no network, another platform) this says
-# so and exits 0: the tests that need it are skipped then, visibly.
+# Pinned by version and checksum, kept in GIT_MEM_TEST_CACHE (~/.cache/git-mem-test). Claude Code
+# and Codex are native programs in platform packages, Gemini is one bundle for node: nothing is
+# installed, no script of a package runs here. Where one cannot be had (no npm, no network, another
+# platform) this says so and exits 0: the tests that need it are skipped then, visibly.
 set -u
 cache=${GIT_MEM_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/git-mem-test}
+
+command -v npm >/dev/null 2>&1 || { echo "-- no npm here: what is not in $cache yet is not fetched"; exit 0; }
 
 package() { # NAME@VERSION SHA512 (base64, as the registry states it): into $work/package, or says why not
   work=$cache/.new.$$
@@ -24,11 +26,11 @@ package() { # NAME@VERSION SHA512 (base64, as the registry states it): into $wor
   tar -xzf "$work"/*.tgz -C "$work"
 }
 
-fetch() { # VERSION SHA512
-  target=$cache/claude-$1
-  [ -x "$target/claude" ] && return 0
-  [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || { echo "-- client $1: no pinned package for $(uname -s) $(uname -m)"; return 0; }
-  if package "@anthropic-ai/claude-code-linux-x64@$1" "$2" && chmod 755 "$work/package/claude"; then
+fetch() { # DIRECTORY PROGRAM PLATFORM NAME@VERSION SHA512
+  target=$cache/$1
+  [ -f "$target/$2" ] && return 0
+  case "$3" in any | "$(uname -s)-$(uname -m)") ;; *) echo "-- $1: no pinned package for $(uname -s) $(uname -m)"; return 0 ;; esac
+  if package "$4" "$5" && chmod 755 "$work/package/$2"; then
     rm -rf "$target"
     mv "$work/package" "$target"
   fi
@@ -41,8 +43,11 @@ fetch_axe() { # VERSION SHA512: one script, which audits a page for accessibilit
   rm -rf "$work"
 }
 
-command -v npm >/dev/null 2>&1 || { echo "-- no npm here: what is not in $cache yet is not fetched"; exit 0; }
-fetch 2.1.330 9Gn+V7DtJ8M1nztP9CeDVl9g3RtrepI7rOFTyPRRnZe8D6zebIHKmC7OvBauucuAP0X0k85SDN/LPVZyjsGezQ==
-fetch 2.1.197 rIlKmrY0QMyHgPRX/MYWNj039vbypICvI9jVe3rs9Xy2RnNklySjyPxqh62QadznzoftEO23uYQ1tFePcQ//bg==
+linux=Linux-x86_64
+claude=@anthropic-ai/claude-code-linux-x64
+fetch claude-2.1.330 claude $linux $claude@2.1.330 9Gn+V7DtJ8M1nztP9CeDVl9g3RtrepI7rOFTyPRRnZe8D6zebIHKmC7OvBauucuAP0X0k85SDN/LPVZyjsGezQ==
+fetch claude-2.1.197 claude $linux $claude@2.1.197 rIlKmrY0QMyHgPRX/MYWNj039vbypICvI9jVe3rs9Xy2RnNklySjyPxqh62QadznzoftEO23uYQ1tFePcQ//bg==
+fetch codex-0.171.0 vendor/x86_64-unknown-linux-musl/bin/codex $linux @openai/codex@0.171.0-linux-x64 l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw==
+fetch gemini-0.61.0 bundle/gemini.js any @google/gemini-cli@0.61.0 dbQ9A0qBtFJNi6XBkHvfZ6Azpn6PNgH/P8h2MZ67RLlX8hSAVjup39CRWqdRxZv7YXIuhrFaytr8y0jKnkoxnQ==
 fetch_axe 4.10.3 Xm7bpRXnDSX2YE2YFfBk2FnF0ep6tmG7xPh8iHee8MIcrgq762Nkce856dYtJYLkuIoYZvGfTs/PbZhideTcEg==
 exit 0

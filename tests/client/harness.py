@@ -37,6 +37,8 @@ class Model:
     A reply is {"text"} or {"tool", "input"}, with `match`, `input_tokens`, `delay` as wanted.
     """
 
+    paths: tuple[str, ...] = ("/messages",)  # ends of those that it answers
+
     def __init__(self) -> None:
         self.replies: list[dict[str, Any]] = []
         self.background: list[dict[str, Any]] = []
@@ -63,7 +65,7 @@ class Model:
                         "application/json",
                         json.dumps({"input_tokens": max(1, len(raw) // 4)}).encode(),
                     )
-                elif path.endswith("/messages"):
+                elif path.endswith(model.paths) and self.command == "POST":
                     kind, data = model.answer(body)
                     self.send(kind, data)
                 else:
@@ -92,7 +94,8 @@ class Model:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.server_port}"
 
-    def answer(self, body: dict[str, Any]) -> tuple[str, bytes]:
+    def chosen(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """(number of the request, the reply that it gets)."""
         text = json.dumps(body, ensure_ascii=False)
         with self.lock:
             agent = bool(body.get("tools"))
@@ -102,6 +105,11 @@ class Model:
             at = next((i for i, reply in enumerate(script) if reply.get("match", "") in text), None)
             reply = {"text": "ok"} if at is None else script.pop(at) if agent else script[at]
         time.sleep(reply.get("delay", 0))
+        return number, reply
+
+    def answer(self, body: dict[str, Any]) -> tuple[str, bytes]:
+        """(content type, body) of the response to a request."""
+        number, reply = self.chosen(body)
         tool = "tool" in reply
         block = (
             {
@@ -205,7 +213,7 @@ class Client:
         (root / "tmp").mkdir(exist_ok=True)
         self.model = Model()
         # The git-mem under test comes first; `git mem` is found through it.
-        self.path = os.pathsep.join([str(self._shim(root)), "/usr/local/bin", "/usr/bin", "/bin"])
+        self.path = os.pathsep.join([str(self.shim(root)), "/usr/local/bin", "/usr/bin", "/bin"])
         self.env = {
             "PATH": self.path,
             "LANG": "C.UTF-8",
@@ -229,7 +237,7 @@ class Client:
         }
 
     @staticmethod
-    def _shim(root: pathlib.Path) -> pathlib.Path:
+    def shim(root: pathlib.Path) -> pathlib.Path:
         """A directory with a `git-mem` that runs the package under test, wherever it is
         installed."""
         bin_ = root / "bin"

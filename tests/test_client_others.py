@@ -1,0 +1,87 @@
+"""End to end: the real Codex and Gemini command lines, offline, against a scripted model.
+
+What the model was sent is what counts.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import socket
+from collections.abc import Iterator
+
+import pytest
+from client.others import Codex, Gemini, Other
+from conftest import Lab, until
+
+UTC = "all timestamps are UTC, the interface converts"
+TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
+QUESTION = "which database do orders and invoices use"
+
+
+@pytest.fixture
+def codex(tmp_path: pathlib.Path) -> Iterator[Other]:
+    if not Codex.program.is_file():
+        pytest.skip("no client codex-0.171.0 here: sh tools/fetch_clients.sh")
+    made = Codex(tmp_path / "client")
+    yield made
+    made.model.close()
+
+
+@pytest.fixture
+def gemini(tmp_path: pathlib.Path) -> Iterator[Other]:
+    if not Gemini.program.is_file():
+        pytest.skip("no client gemini-0.61.0 here: sh tools/fetch_clients.sh")
+    if not shutil.which("node"):
+        pytest.skip("no node here")
+    made = Gemini(tmp_path / "client")
+    yield made
+    made.model.close()
+
+
+def installed(lab: Lab, agent: Other) -> pathlib.Path:
+    """A repository with two memories; hooks and server in the settings of the client's user."""
+    repo = lab.repo("project", 2)
+    lab.mem(repo, "init")
+    lab.mem(repo, "remember", f"Decision: {UTC}", "--type", "decision")
+    lab.mem(repo, "remember", TEXT)
+    agent.settings()
+    env = {"HOME": str(agent.home), "PATH": agent.path}
+    lab.mem(repo, "install", agent.name, "--mcp", env=env)
+    return repo
+
+
+def answers(path: pathlib.Path) -> bool:
+    """Whether a server still listens. Codex kills it: the name of its socket stays."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+        return not one.connect_ex(os.path.relpath(path))
+
+
+def works(lab: Lab, agent: Other, repo: pathlib.Path) -> None:
+    """Hooks and tools of one session: what they gave its model, and what they noted."""
+    agent.prompt(repo, QUESTION, [agent.recall(QUESTION), {"text": "done"}])
+    first, second = agent.seen(0), agent.seen(1)
+    assert "memory_context source" in first and UTC in first  # the session's start
+    assert TEXT in first  # the prompt
+    assert "HIT: 1 among 2 memories" in second and TEXT in second.partition("HIT:")[2]
+    (receipt,) = lab.json(repo, "receipts")
+    assert receipt["agent"] == agent.name
+    until(lambda: not answers(repo / ".git" / "mem" / "prefork.sock"))
+
+
+def test_codex_gets_context_prompt_memories_and_tools(lab: Lab, codex: Other) -> None:
+    works(lab, codex, installed(lab, codex))
+    assert "PostToolUse" in codex.prompt(lab.root / "project", "go", [codex.recall(QUESTION)])
+
+
+def test_codex_runs_no_hook_that_its_user_has_not_trusted(lab: Lab, codex: Other) -> None:
+    repo = installed(lab, codex)
+    codex.prompt(repo, QUESTION, trusted=False)
+    assert "memory_context" not in codex.seen() and "mcp__git_mem" in codex.seen()
+
+
+def test_gemini_gets_context_prompt_memories_and_tools(lab: Lab, gemini: Other) -> None:
+    works(lab, gemini, installed(lab, gemini))
+    assert "Before research, planning or review" in gemini.seen(0)  # the server's instructions
+    assert "&lt;memory_context" in gemini.seen(0)  # it quotes what hooks give
