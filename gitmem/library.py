@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, NotRequired, Self, TypedDict, Unpack
 
 from .core import record
 from .core.errors import MemError, Refused, UsageError
@@ -31,12 +31,14 @@ _log = logging.getLogger("gitmem")
 _log.addHandler(logging.NullHandler())
 
 _LISTS = {"types", "tags", "paths"}
+_SCOPES = ("team", "private")
 Hit = dict[str, Any]  # a memory or a commit, as `recall --json` and `list --json` show it
 
 
 class Answer(TypedDict):
     """What `recall --json` prints. `verdict`: HIT, WEAK or MISS; `probability` that the answer is
-    among the first hits; `hits` best first; `searched` so many memories.
+    among the first hits; `hits` best first; `searched` so many memories. `history`: how many
+    commits were "searched" and how many are "waiting" to be.
     """
 
     query: str
@@ -45,6 +47,7 @@ class Answer(TypedDict):
     degraded: bool
     degraded_reason: str
     searched: int
+    history: NotRequired[dict[str, int]]
     hits: list[Hit]
 
 
@@ -192,6 +195,7 @@ class Memories:
             raise UsageError("nothing to look for")
         if only not in recall.ONLY:
             raise UsageError(f"only is '{only}', not memories or history")
+        _at_least_one(limit)
         found = recall.recall(
             self._store,
             query,
@@ -213,6 +217,7 @@ class Memories:
         **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Memories, newest first."""
+        _at_least_one(limit)
         wanted = self._filter(conditions)
         return listing.list_memories(
             self._store, wanted, limit=limit, all_branches=all_branches, at=at
@@ -252,6 +257,8 @@ class Memories:
 
     def edit(self, id: str, **changes: Unpack[Changes]) -> Hit:
         """A new version of a memory."""
+        if unknown := changes.keys() - Changes.__annotations__.keys():
+            raise UsageError(f"no field that can be changed is named '{min(unknown)}'")
         memories.edit(self._store, id, self._placed(changes))
         return self.show(id)
 
@@ -266,6 +273,7 @@ class Memories:
         memories.forget(self._store, id, reason)
 
     def restore(self, id: str) -> None:
+        """Takes a `forget` back. Raises MemError where the memory is not forgotten."""
         memories.restore(self._store, id)
 
     def status(self) -> dict[str, Any]:
@@ -289,10 +297,17 @@ class Memories:
         given = self._placed(conditions)
         if unknown := given.keys() - Conditions.__annotations__.keys():
             raise UsageError(f"no condition is named '{min(unknown)}'")
+        if (scope := given.get("scope", "")) not in ("", *_SCOPES):
+            raise UsageError(f"scope is '{scope}', not {' or '.join(_SCOPES)}")
         for name in ("since", "until"):
             given[name] = _moment(name, given.get(name, ""))
         paths = [path.rstrip("/") for path in given.get("paths", ()) if path != "."]
         return Filter(**{**given, "paths": paths})
+
+
+def _at_least_one(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit is {limit}, not 1 or more")
 
 
 def _moment(name: str, text: str) -> str:

@@ -103,6 +103,14 @@ def test_what_is_refused_is_raised(mem: Memories, tmp_path: pathlib.Path) -> Non
             mem.list(since=time)
     with pytest.raises(UsageError):
         mem.recall("  ")
+    with pytest.raises(UsageError, match="limit is 0"):
+        mem.recall("a question", limit=0)
+    with pytest.raises(UsageError, match="limit is -1"):
+        mem.list(limit=-1)
+    with pytest.raises(UsageError, match="scope is 'teams'"):
+        mem.list(scope="teams")
+    with pytest.raises(UsageError, match="'typ'"):
+        mem.edit("0123", typ="decision")  # type: ignore[call-arg]
     with pytest.raises(MemError):
         mem.show("0123")
     with pytest.raises(NotARepository):
