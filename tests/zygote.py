@@ -139,7 +139,7 @@ def _load() -> None:
 
     for module in pkgutil.walk_packages(gitmem.__path__, "gitmem."):
         command = module.name.startswith("gitmem.cli.") and module.name != "gitmem.cli.common"
-        optional = "llama" in module.name or module.name == "gitmem.mcp_server"
+        optional = any(name in module.name for name in ("llama", "mcp_server", "organisation"))
         if not command and not optional:
             importlib.import_module(module.name)
 
