@@ -5,7 +5,7 @@ What the model was sent is what counts.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import pathlib
 import shutil
 import socket
@@ -54,8 +54,9 @@ def installed(lab: Lab, agent: Other) -> pathlib.Path:
 
 def answers(path: pathlib.Path) -> bool:
     """Whether a server still listens. Codex kills it: the name of its socket stays."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
-        return not one.connect_ex(os.path.relpath(path))
+    # By its name alone: the path of a socket has at most 107 bytes.
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+        return not one.connect_ex(path.name)
 
 
 def works(lab: Lab, agent: Other, repo: pathlib.Path) -> None:
