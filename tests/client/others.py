@@ -6,6 +6,7 @@ loopback meets a proxy that is not there.
 
 from __future__ import annotations
 
+import abc
 import json
 import os
 import pathlib
@@ -66,7 +67,7 @@ class Generate(Model):
         return "text/event-stream", _events([{"candidates": [candidate], "usageMetadata": usage}])
 
 
-class Other:
+class Other(abc.ABC):
     """One client with a HOME of its own. `missing`: why it cannot be run here, "" where it can."""
 
     name: str
@@ -90,16 +91,17 @@ class Other:
             "NO_PROXY": "127.0.0.1,localhost",
         }
 
+    @abc.abstractmethod
     def argv(self, prompt: str, trusted: bool) -> list[str]:
-        raise NotImplementedError
+        """The command line of one session."""
 
+    @abc.abstractmethod
     def settings(self) -> None:
         """Writes what its user has chosen before git mem is installed."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def recall(self, question: str) -> dict[str, Any]:
         """The reply that calls our tool."""
-        raise NotImplementedError
 
     def prompt(
         self,
