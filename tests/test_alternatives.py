@@ -13,8 +13,8 @@ from places import opened
 from gitmem.agents import inject
 from gitmem.core import record
 from gitmem.engine import cache_check
-from gitmem.engine.document import TEAM
 from gitmem.engine.filters import Filter
+from gitmem.engine.memory_rows import TEAM
 from gitmem.engine.search import Search
 from gitmem.memory import listing, memories, recall, view
 

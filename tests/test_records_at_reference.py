@@ -14,8 +14,8 @@ from gitmem.anchors import snapshot_view
 from gitmem.core import fold, record
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed, memory_rows
-from gitmem.engine.document import SCOPE_BITS
 from gitmem.engine.filters import Filter
+from gitmem.engine.memory_rows import SCOPE_BITS
 from gitmem.engine.search import Search
 from gitmem.engine.update import Update
 from gitmem.memory import listing, memories, remember

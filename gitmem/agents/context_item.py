@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..core import record, sanitize
 from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
-from ..engine.document import PRIVATE
+from ..engine.memory_rows import PRIVATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from time import monotonic
 from ..core import fold, record
 from ..engine import cache as cache_file
 from ..engine import unread
-from ..engine.document import SCOPE_BITS
+from ..engine.memory_rows import SCOPE_BITS
 from ..engine.update import Update
 from .context_select import shared
 

@@ -28,7 +28,7 @@ from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine import usage_store
 from ..engine.cache import Cache
-from ..engine.document import PRIVATE
+from ..engine.memory_rows import PRIVATE
 from ..feedback import usage, usage_records, usage_stats
 from ..store import Store
 from . import session

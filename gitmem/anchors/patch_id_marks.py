@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core import record
 from ..core.digest import sha256
 from ..engine.cache import Cache
-from ..engine.document import SCOPE_BITS
+from ..engine.memory_rows import SCOPE_BITS
 from ..store import Store
 from . import anchor_state, equivalent_commits, patch_id
 from .patch_id_cache import PatchIds, marks_of

@@ -13,7 +13,7 @@ from ..core import record
 from ..core.errors import MemError
 from ..engine.anchor_state_store import WAITING
 from ..engine.cache import Cache
-from ..engine.document import SCOPE_BITS
+from ..engine.memory_rows import SCOPE_BITS
 from ..store import Store
 from . import anchor_state, patch_id
 from .patch_id_cache import PatchIds, marks_of

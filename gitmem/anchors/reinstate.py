@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from ..core import record
 from ..engine.anchor_state_store import ABSENT, UNMERGED
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.embed import StaticTable
+from ..engine.memory_rows import ACTIVE, SUPERSEDED
 from ..engine.update import Update
 from ..git import refs_mtime
 from ..git.repository import Repo

@@ -16,8 +16,8 @@ from typing import Any
 from ..core.errors import MemError
 from ..engine import cache as cache_file
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter
+from ..engine.memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.update import Update
 from ..store import Store
 from . import records_at

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..core.errors import MemError
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN
+from ..engine.memory_rows import FORGOTTEN
 from ..memory import review_records
 from ..memory.review_records import REJECTED
 from ..store import Store

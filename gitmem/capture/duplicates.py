@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from ..core import record
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN, content_digest
+from ..engine.document import content_digest
+from ..engine.memory_rows import FORGOTTEN
 from ..engine.sql import select_in
 from ..memory import similarity
 from ..store import Store

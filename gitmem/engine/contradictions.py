@@ -9,8 +9,7 @@ Standard library only, so hooks may ask.
 from __future__ import annotations
 
 from ..core import record
-from .document import PRIVATE
-from .memory_rows import versions_of
+from .memory_rows import PRIVATE, versions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ..core.record import Record, version_of
 from ..core.record_fields import ENTRIES, FIELDS
 from . import embed
 from .cache import CODE
-from .memory_rows import entries
+from .memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED, TEAM, entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
 
-ACTIVE, SUPERSEDED, FORGOTTEN = 0, 1, 2
-TEAM, PRIVATE = 1, 2  # bits: a line may lie in both refs
-SCOPE_BITS = {"team": TEAM, "private": PRIVATE}
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 _FORK_PAYS = 1000  # documents from which a second process is

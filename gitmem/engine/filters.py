@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core import fastjson, record
 from ..core.record import clean
-from .document import ACTIVE, FORGOTTEN, PRIVATE, SUPERSEDED, TEAM
+from .memory_rows import ACTIVE, FORGOTTEN, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

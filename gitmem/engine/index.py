@@ -18,7 +18,7 @@ from ..core.record import MAX_LINE
 from ..notes import ref_repair
 from . import error_kinds, unread
 from .cache import Cache, open_cache
-from .document import SCOPE_BITS
+from .memory_rows import SCOPE_BITS
 from .update import BATCH, Update
 
 TYPE_CHECKING = False

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+# Of a row: its status, and the refs that its lines lie in, as bits, for they may lie in both.
+ACTIVE, SUPERSEDED, FORGOTTEN = 0, 1, 2
+TEAM, PRIVATE = 1, 2
+SCOPE_BITS = {"team": TEAM, "private": PRIVATE}
 # A text that is united from several lines was stored under its own name (`unite`).
 TEXT = (
     "coalesce(u.raw, l.raw) FROM memory m JOIN line l ON l.n = m.line"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..core.record import Record
 from .cache import CODE, Cache
-from .document import ACTIVE, columns, embed_texts, labels, prepare, union_of, vector_text
-from .memory_rows import TEXT, bare, commit_of, parsed, places
+from .document import columns, embed_texts, labels, prepare, union_of, vector_text
+from .memory_rows import ACTIVE, TEXT, bare, commit_of, parsed, places
 from .sql import select_in
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, PRIVATE
+from ..engine.memory_rows import ACTIVE, PRIVATE
 from ..memory import memories, similarity
 from ..memory.memories import Found
 from ..notes.notetree import is_hex

@@ -16,8 +16,8 @@ from ..core import confidence, record
 from ..core.digest import sha256
 from ..engine import memory_rows
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE
 from ..engine.filters import above
+from ..engine.memory_rows import ACTIVE
 from ..engine.sql import select_in
 from ..store import Store
 

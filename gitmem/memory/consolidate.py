@@ -25,7 +25,8 @@ from ..core import id_mentions, record
 from ..core.digest import sha256
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import SUPERSEDED, TEAM, vector_text
+from ..engine.document import vector_text
+from ..engine.memory_rows import SUPERSEDED, TEAM
 from . import memories, relation, similarity
 
 MERGE, VERSIONS, SHARE, CITES = "merge", "versions", "share", "cites"

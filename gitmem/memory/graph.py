@@ -31,7 +31,7 @@ from ..core import id_mentions, record, sanitize, text
 from ..core.errors import MemError, UsageError
 from ..engine import document, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE
+from ..engine.memory_rows import ACTIVE
 from ..store import Store
 from . import memories
 

@@ -16,8 +16,8 @@ from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..engine import filters, memory_rows, path_state_store
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter, newest_first
+from ..engine.memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..store import Store
 from . import commit_hits, memories, view
 

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from ..core import record
 from ..core.errors import MemError
 from ..engine.cache import Cache
-from ..engine.document import PRIVATE
-from ..engine.memory_rows import word, words
+from ..engine.memory_rows import PRIVATE, word, words
 from ..store import Store
 from . import memories
 

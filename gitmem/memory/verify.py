@@ -13,8 +13,9 @@ from ..core import record
 from ..core.progress import counted
 from ..engine import memory_rows
 from ..engine.cache import Cache, Damaged
-from ..engine.document import ACTIVE, scope_name
+from ..engine.document import scope_name
 from ..engine.filters import newest_first
+from ..engine.memory_rows import ACTIVE
 from ..signing import trust
 from ..signing.signature import BAD, NONE, REVOKED, Verdict
 from ..store import Store

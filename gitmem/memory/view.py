@@ -15,9 +15,9 @@ from ..core import confidence, record
 from ..core.record_fields import CONTENT, ENTRIES, FIELDS
 from ..engine import contradictions, memory_rows, reinstated, usage_store
 from ..engine.cache import Cache
-from ..engine.document import FORGOTTEN, SUPERSEDED, TEAM, confidence_of, scope_name
+from ..engine.document import confidence_of, scope_name
 from ..engine.filters import Filter
-from ..engine.memory_rows import commit_of, load, places, word, words
+from ..engine.memory_rows import FORGOTTEN, SUPERSEDED, TEAM, commit_of, load, places, word, words
 from ..store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}

@@ -22,8 +22,8 @@ from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import TEAM
 from ..engine.filters import newest_first
+from ..engine.memory_rows import TEAM
 from ..memory import consolidate, view
 from ..store import Store
 

@@ -17,8 +17,8 @@ from ..agents import receipts
 from ..capture import review, suggestions
 from ..core import record, sanitize
 from ..engine.cache import Cache
-from ..engine.document import SCOPE_BITS
 from ..engine.filters import Filter
+from ..engine.memory_rows import SCOPE_BITS
 from ..git import commit_facts
 from ..memory import graph, listing, proposals
 from ..store import Store
