@@ -15,10 +15,19 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import tee
 
-from ..core.digest import sha1, sha256
+from ..core.digest import sha256
 from ..core.errors import GitFailed
 from ..git.gitcmd import Git
 from ..git.object_reader import TREE, TooLarge, parse_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import sha1
+else:
+    try:
+        from _sha1 import sha1  # as `digest`: a hook may come here
+    except ImportError:
+        from hashlib import sha1
 
 _COMPARE = "diff-tree --stdin -r -z --raw --no-renames"
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
