@@ -72,12 +72,13 @@ def _process(common_dir: str, parent: int) -> NoReturn:
 def _load() -> None:
     """What a prompt would load, and read, each time."""
     from .agents import context_item, events, hook, hook_cache, inject  # noqa: F401
+    from .embedding import reader
     from .engine import encoding, nearness, path_state_store, search  # noqa: F401
     from .git import discover  # noqa: F401
     from .signing import trust  # noqa: F401
 
     hook_cache.table()
-    encoding.read("a question")
+    reader.read("a question")
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page
 

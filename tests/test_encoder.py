@@ -349,8 +349,8 @@ def test_a_numpy_that_does_not_fit_is_an_import_error(
         (tmp_path / "numpy" / name).write_text(text)
     code = (
         f"sys.path[:] = [p for p in sys.path if 'packages' not in p] + [{str(tmp_path)!r}]\n"
-        "from gitmem.engine import encoding\n"
-        "print(encoding.read('why'))"
+        "from gitmem.embedding import reader\n"
+        "print(reader.read('why'))"
     )
     assert loaded(code) == "[]\n"
 
@@ -366,11 +366,11 @@ def test_without_memory_for_a_product_the_encoder_is_not_used(room: int) -> None
     """OpenBLAS ends the process with status 1: a hook ends with 0."""
     code = (
         "import re, resource\n"
-        "from gitmem.engine import encoding\n"
+        "from gitmem.embedding import reader\n"
         "taken = re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
         f"most = (int(taken) << 10) + ({room} << 20)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-        "print(encoding.read('why'))"
+        "print(reader.read('why'))"
     )
     assert loaded(code) == "[]\n"
 

@@ -17,7 +17,7 @@ from gitmem import doctor, worker
 from gitmem.cli import admin
 from gitmem.core import rank, text, verdict
 from gitmem.core.errors import MemError
-from gitmem.embedding import encoder, encoder_file
+from gitmem.embedding import encoder, encoder_file, reader
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
 from gitmem.engine import cache_check, encoding, model_vectors
 from gitmem.engine.cache import Cache
@@ -196,7 +196,7 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(
     store = opened(lab, repo, monkeypatch)
 
     def look(cache: Cache) -> tuple[int, str]:
-        left = sum(sum(held) for _, held, _ in model_vectors.read(cache, *encoding.space()))
+        left = len(list(model_vectors.read(cache, encoding.space()[0])))
         return left, cache_check.check_all(cache, store.table)
 
     left, wrong = store.with_cache(look)[0]
@@ -224,7 +224,7 @@ def damaged(lab: Lab, monkeypatch: pytest.MonkeyPatch, change: bytes) -> str:
         data = bytearray(pathlib.Path(ENCODER_PATH).read_bytes())
         data[900_000:1_200_000] = change * (300_000 // len(change))
         path.write_bytes(data)
-    monkeypatch.setattr(encoding, "_opened", [])
+    monkeypatch.setattr(reader, "_opened", [])
     for module, name in ((encoder, "Encoder"), (encoder_file, "EncoderFile")):
         monkeypatch.setattr(getattr(module, name).__init__, "__defaults__", (str(path),))
     return str(path)
@@ -267,7 +267,7 @@ def test_no_vector_is_stored_that_a_changed_encoder_made(
     """
     damaged(lab, monkeypatch, b"\x3c")
     store = opened(lab, repo, monkeypatch)
-    assert encoding.read("a question")[0] and store.with_cache(encoding.fill)[0] == 0
+    assert reader.read("a question")[0] and store.with_cache(encoding.fill)[0] == 0
     assert missing(lab, repo) == len(OTHERS) + 1
     store.close()
 
@@ -301,22 +301,17 @@ def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(
     def full(*_: object) -> list[bytes]:
         raise MemoryError
 
-    monkeypatch.setattr(encoding, "read", full)
+    monkeypatch.setattr(reader, "read", full)
     store = opened(lab, repo, monkeypatch)
     answer = recall.recall(store, QUESTION, Filter(), limit=8, hot=True)
     assert answer["hits"] and answer["degraded"]
     store.close()
 
 
-def test_what_is_settled_and_what_says_too_little_is_not_asked() -> None:
-    assert verdict.settled(verdict.SETTLED, ["a"] * 9) and verdict.settled(
-        0.1, ["go"] * (verdict.FEWEST - 1)
-    )
-    assert not verdict.settled(0.1, ["upload", "retri", "paus"])
-    assert verdict.settled(0.1, text.query_terms("Great, ok, let's move on to 3.2"))
-    assert not verdict.settled(
-        0.1, text.query_terms("Let's go: which uploads retry, and why the pauses?")
-    )
+def test_what_says_too_little_is_not_asked() -> None:
+    assert not verdict.enough(["go"] * 9) and verdict.enough(["upload", "retri", "paus"])
+    assert not verdict.enough(text.query_terms("Great, ok, let's move on to 3.2"))
+    assert verdict.enough(text.query_terms("Let's go: which uploads retry, and why the pauses?"))
     for word in [
         "alright",
         "cool",
@@ -346,14 +341,15 @@ def test_what_is_settled_and_what_says_too_little_is_not_asked() -> None:
 
 
 PROBE = (
-    "import sys\nfrom gitmem.__main__ import main\nimport os\nleave = os._exit\ndef end(s):\n   "
-    " print(sorted(m for m in sys.modules if m.split('.')[0] == 'numpy' or 'encoder' in m),"
-    " file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"
+    "import sys, os\nfrom gitmem.__main__ import main\nleave, fork = os._exit, os.fork\n"
+    "forks = []\nos.fork = lambda: forks.append(pid := fork()) or pid\ndef end(s):\n"
+    "    if 0 not in forks:\n        slow = [m for m in sys.modules if m[:5] == 'numpy']\n"
+    "        print(len(forks), slow, file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"
 )
 
 
-def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: Hooks) -> None:
-    def loaded(prompt: str, probe: str = PROBE) -> str:
+def test_a_prompt_asks_the_encoder_in_a_process_beside_and_loads_no_numpy(hooks: Hooks) -> None:
+    def probed(prompt: str) -> str:
         payload = json.dumps(
             {
                 "session_id": prompt,
@@ -362,22 +358,17 @@ def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: H
                 "prompt": prompt,
             }
         )
-        return hooks.lab.run(
-            hooks.repo, sys.executable, "-P", "-c", probe, "hook", "UserPromptSubmit", stdin=payload
-        ).stderr
+        argv = [sys.executable, "-P", "-c", PROBE, "hook", "UserPromptSubmit"]
+        return hooks.lab.run(hooks.repo, *argv, stdin=payload).stderr.strip()
 
     hooks.lab.env["GIT_MEM_PATIENCE"] = "100"
-    hooks.lab.mem(hooks.repo, "index", "--all")
-    assert "numpy" not in loaded("go on") and "encoder" not in loaded("go on")
     question = "clocks in other countries: who turns them into what the reader sees?"
-    assert "gitmem.embedding.encoder" in loaded(question)
-    late = "from gitmem.agents import call\ncall._SLOW = 0.0\n"
-    assert "numpy" not in loaded(question, late + PROBE)  # words and table answer in time
-
-
-def test_memories_without_a_vector_are_read_as_long_as_there_is_time() -> None:
-    both = encoding.read("a question", ["one", "two"])
-    assert len(both) == 3 and encoding.read("a question", ["one", "two"], 1.0) == both[:1]
+    assert probed(f"first: {question}").startswith("0 ['numpy'"), "nothing has a vector yet"
+    hooks.lab.mem(hooks.repo, "index", "--all")
+    assert probed(question) == "1 []"
+    assert probed("go on") == "1 []", "it loads before anybody knows the prompt"
+    hooks.lab.env["GIT_MEM_ENCODER"] = "false"
+    assert probed(f"again: {question}") == "0 []"
 
 
 def test_the_file_names_its_space_without_numpy() -> None:

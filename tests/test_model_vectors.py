@@ -16,7 +16,8 @@ import pytest
 from conftest import Lab
 
 from gitmem.engine import cache_check, model_vectors
-from gitmem.engine.cache import Cache, Damaged
+from gitmem.engine.cache import Cache, Connection, Damaged
+from gitmem.engine.embed import sign_code
 from gitmem.engine.filters import Filter
 from gitmem.memory import memories, recall
 from gitmem.models import llamavec
@@ -69,7 +70,7 @@ def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) ->
 
 def held(store: Store) -> dict[str, int]:
     """How many vectors each space has."""
-    sql = "SELECT space, held FROM model_vector"
+    sql = "SELECT space, held FROM model_code"
     out: dict[str, int] = {}
     for space, marks in store.with_cache(lambda cache: cache.db.execute(sql).fetchall())[0]:
         out[space] = out.get(space, 0) + sum(marks)
@@ -200,23 +201,26 @@ def lines(count: int) -> str:
 
 @pytest.fixture
 def many(lab: Lab, store: Store) -> Store:
-    """Memories in three chunks."""
-    lab.mem(store.repo.top, "remember", "--jsonl", "-", stdin=lines(2 * model_vectors.CHUNK + 5))
+    """Memories in two chunks of codes."""
+    lab.mem(store.repo.top, "remember", "--jsonl", "-", stdin=lines(model_vectors.CHUNK + 5))
     return store
 
 
-def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Store) -> None:
-    model, count = Numbered(), 2 * model_vectors.CHUNK + 8
+def test_portions_fill_from_the_newest_and_codes_lie_in_chunks(many: Store) -> None:
+    model, count = Numbered(), model_vectors.CHUNK + 8
 
     def rows() -> list[int]:
-        return [
-            first + n
-            for first, held, _ in many.with_cache(
-                lambda cache: list(model_vectors.read(cache, model.space, model.dims))
-            )[0]
-            for n, there in enumerate(held)
-            if there
-        ]
+        found = many.with_cache(
+            lambda cache: (
+                dict(model_vectors.read(cache, model.space)),
+                model_vectors.codes(cache, model.space, model.dims),
+            )
+        )[0]
+        vectors, stored = found
+        held = [row for row, there in enumerate(stored.held) if there]
+        assert held == list(vectors) and stored.count == len(held)
+        assert stored.codes[-2:] == sign_code(vectors[held[-1]])
+        return held
 
     assert many.with_cache(lambda cache: model_vectors.fill(cache, model, most=10))[0] == 10
     assert rows() == list(range(count - 10, count))
@@ -228,8 +232,8 @@ def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Stor
     )[0] == (count - 10, 0)
     assert rows() == list(range(count)) and len(model.texts) == count
     assert many.with_cache(
-        lambda cache: cache.db.execute("SELECT count(*) FROM model_vector").fetchone()
-    )[0] == (3,), "reading is three rows"
+        lambda cache: cache.db.execute("SELECT count(*) FROM model_code").fetchone()
+    )[0] == (2,), "reading all codes is two rows"
     best = many.with_cache(
         lambda cache: model_vectors.cosines(
             cache, model.space, hashlib.md5(model.texts[70].encode()).digest()
@@ -249,8 +253,8 @@ def test_what_was_forgotten_while_the_model_worked_gets_no_vector(many: Store, l
 
     model = Numbered(meanwhile)
     many.with_cache(lambda cache: model_vectors.fill(cache, model))
-    assert len(model.texts) == 2 * model_vectors.CHUNK + 8
-    assert held(many) == {model.space: 2 * model_vectors.CHUNK + 7}
+    assert len(model.texts) == model_vectors.CHUNK + 8
+    assert held(many) == {model.space: model_vectors.CHUNK + 7}
     assert many.with_cache(lambda cache: cache_check.check_all(cache, many.table))[0] == ""
 
 
@@ -287,12 +291,11 @@ def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab
     "sql",
     [
         "UPDATE model_vector SET v = CAST(x'01' || substr(v, 2) AS BLOB)",
-        "UPDATE model_vector SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
-        "UPDATE model_vector SET v = x'', held = x''",
-        "UPDATE model_vector SET chunk = chunk + 1",
+        "UPDATE model_vector SET row = row + 100",
+        "UPDATE model_vector SET v = x''",
     ],
 )
-def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
+def test_a_damaged_vector_is_never_read(store: Store, sql: str) -> None:
     model = Numbered()
     store.with_cache(lambda cache: model_vectors.fill(cache, model))
 
@@ -300,38 +303,53 @@ def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> N
         assert cache.keep(5, lambda db: db.execute(sql))
         with pytest.raises(Damaged):
             model_vectors.cosines(cache, model.space, bytes(range(16)))
-        if "chunk" not in sql:
-            with pytest.raises(Damaged):
-                cache.keep(5, lambda db: model_vectors.leave(db, [0]))
-        assert "vector" in cache_check.check_all(cache, store.table)
+        with pytest.raises(Damaged):
+            model_vectors.of(cache, model.space, [0, 1, 2, 100])
+        assert "checksum" in cache_check.check_all(cache, store.table)
 
     store.with_cache(damaged)
 
 
-def test_a_damaged_sign_code_is_never_read_and_a_wrong_one_is_found(store: Store) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE model_code SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
+        "UPDATE model_code SET codes = zeroblob(length(codes))",
+        "UPDATE model_code SET company = CAST(x'01' || substr(company, 2) AS BLOB)",
+        "UPDATE model_code SET held = x'', codes = x'', company = x''",
+        "UPDATE model_code SET chunk = chunk + 1",
+    ],
+)
+def test_damaged_codes_are_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
     model = Numbered()
     store.with_cache(lambda cache: model_vectors.fill(cache, model))
 
     def damaged(cache: Cache) -> None:
-        assert [
-            held.count(1) for _, held, _ in model_vectors.codes(cache, model.space, model.dims)
-        ] == [3]
-        assert cache.keep(
-            5, lambda db: db.execute("UPDATE model_vector SET codes = zeroblob(length(codes))")
-        )
+        assert model_vectors.codes(cache, model.space, model.dims).count == 3
+        assert cache.keep(5, lambda db: db.execute(sql))
         with pytest.raises(Damaged):
-            list(model_vectors.codes(cache, model.space, model.dims))
-        assert "damaged" in cache_check.check_all(cache, store.table)
-        chunk, held, codes = cache.db.execute(
-            "SELECT chunk, held, codes FROM model_vector"
-        ).fetchone()
-        assert cache.keep(
-            5,
-            lambda db: db.execute(
-                "UPDATE model_vector SET signs = ?", (model_vectors._crc(chunk, held, codes),)
-            ),
-        )
+            model_vectors.codes(cache, model.space, model.dims)
+        if "chunk" not in sql:
+            with pytest.raises(Damaged):
+                cache.keep(5, lambda db: model_vectors.leave(db, [0]))
+        assert "checksum" in cache_check.check_all(cache, store.table)
+
+    store.with_cache(damaged)
+
+
+def test_the_full_check_finds_codes_and_vectors_that_do_not_belong_together(store: Store) -> None:
+    model = Numbered()
+    store.with_cache(lambda cache: model_vectors.fill(cache, model))
+
+    def damaged(cache: Cache) -> None:
+        def write(db: Connection) -> None:
+            held, codes, company = model_vectors._chunk(db, model.space, 0) or (b"", b"", b"")
+            model_vectors._write(db, model.space, 0, held, bytes(len(codes)), company)
+
+        assert cache.keep(5, write)
         assert "sign code" in cache_check.check_all(cache, store.table)
+        assert cache.keep(5, lambda db: model_vectors.put(db, model.space, {70: bytes(16)}))
+        assert "of no memory" in cache_check.check_all(cache, store.table)
 
     store.with_cache(damaged)
 
@@ -377,7 +395,9 @@ def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
     sql = "UPDATE model_vector SET v = zeroblob(length(v))"
     store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute(sql)))
-    assert "damaged" in store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0]
+    assert (
+        "checksum" in store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0]
+    )
 
 
 @pytest.mark.parametrize(

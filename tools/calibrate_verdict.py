@@ -34,7 +34,8 @@ from eval_retrieval import ROOT, SETS, dev_folder, load
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from gitmem.core import overlap, rank, text, verdict
-from gitmem.engine import embed, encoding, nearness, vectors
+from gitmem.engine import embed, encoding, hubness, model_vectors, nearness, vectors
+from gitmem.engine.cache import Cache, open_in_memory
 from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
 
 Array = np.ndarray[Any, Any]
@@ -62,11 +63,10 @@ class Table:
         self, data: bytes, query: str, lexical: list[int]
     ) -> tuple[dict[int, float], dict[int, float]]:
         asked = self.table.vector(f"{text.ends(query)} {text.content(query)}")
-        matrix, (one,) = (
-            nearness._units(np.frombuffer(d, np.int8).reshape(-1, len(asked)))
-            for d in (data, asked)
-        )
-        cosines = matrix @ one
+        matrix, one = (np.frombuffer(d, np.int8).astype(float) for d in (data, asked))
+        matrix = matrix.reshape(-1, len(asked))
+        lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(one)
+        cosines = matrix @ one / np.maximum(lengths, 1e-9)
         rows = [*np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist(), *lexical]
         near = dict(sorted(((row, float(cosines[row])) for row in rows), key=lambda pair: -pair[1]))
         return near, near
@@ -102,15 +102,25 @@ class Encoder:
             self.path.write_bytes(pickle.dumps(self.known))
         return [self.known[key] for key in keys]
 
-    def documents(self, texts: list[str]) -> bytes:
-        return b"".join(self.of(texts))
+    def documents(self, texts: list[str]) -> Cache:
+        """A cache with their vectors, as the background makes it."""
+        cache = open_in_memory()
+        made = dict(enumerate(self.of(texts)))
+        model_vectors.put(cache.db, self.encoder.space, made)
+        cache.db.executemany(
+            "INSERT INTO memory(row, nth, id, line, status, scope) VALUES(?, 0, ?, ?, 0, 1)",
+            [(row, str(row), row) for row in made],
+        )
+        cache.set_meta("count", str(len(made)))
+        hubness.refresh(cache, self.encoder.space)
+        return cache
 
     def near(
-        self, data: bytes, query: str, lexical: list[int]
+        self, data: Cache, query: str, lexical: list[int]
     ) -> tuple[dict[int, float], dict[int, float]]:
         (asked,) = self.of([query])
-        part = (0, b"\1" * (len(data) // len(asked)), data)
-        return nearness.nearest([part], asked, None, lexical, CANDIDATES)
+        vectors = nearness.Vectors(data, self.encoder.space, len(asked), None, lexical)
+        return vectors.nearest(asked, {})
 
 
 class Store:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from ..embedding.reader import Beside
     from ..git.discover import Here
 
 # Seconds of our own time: the agent waits for the hook before it sends a prompt or starts. Its
@@ -28,20 +29,16 @@ if TYPE_CHECKING:
 LIMITS = {"UserPromptSubmit": 0.5, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
 INPUT = 5.0  # seconds in which the agent has to send its input; they do not count as ours
-# Where the encoder is asked, a prompt takes 5.5 F, 7.5 F with texts to read, of which 2.3 F are
-# over before (docs/performance.md): on a machine too busy for that, words and table answer in time.
-_SLOW = 0.3
 _GRACE = 2.0  # seconds in which a write that has begun must end
 
 
 class Deadline:
     """When a call must be over (`until`); from `half` on, whatever can be left out is left out.
-    After `slow` nothing begins that takes several times what a quick call has taken by then. All
-    as time.monotonic() gives them.
+    Both as time.monotonic() gives them.
     """
 
     def __init__(self, environ: Mapping[str, str], begun: float) -> None:
-        self.until = self.half = self.slow = begun + INPUT
+        self.until = self.half = begun + INPUT
         self._environ = environ
         self._waiting = _thread.allocate_lock()  # released when `until` changes
 
@@ -58,7 +55,6 @@ class Deadline:
         """The input was read; our own time runs since `begun`."""
         self.until = begun + self.limit(event)
         self.half = (begun + self.until) / 2
-        self.slow = begun + _SLOW * self.limit(event)
         if self._waiting.locked():
             self._waiting.release()
 
@@ -86,6 +82,7 @@ class Call:
 
     here: Here
     notes: session.Notes
+    encoder: Beside | None = None  # the encoder, being loaded
 
     def __init__(
         self, agent: str, event: str, environ: Mapping[str, str], begun: float, stdout: int = 1

@@ -169,9 +169,13 @@ def _user_prompt_submit(call: Call) -> None:
         if keep_request.likely(prompt):
             call.note = keep_request.note(prompt, call.here.settings["capture"])
     if call.injects and call.here.settings.flag("promptContext"):
-        from . import inject
+        from . import prompt_question
 
-        inject.for_prompt(call, prompt)
+        if question := prompt_question.of(prompt):
+            encoder = prompt_question.begin(call, question)
+            from . import inject  # not before: the encoder reads meanwhile
+
+            inject.for_prompt(call, question, encoder)
     call.say("")
 
 

@@ -16,13 +16,14 @@ import os
 import sys
 import time
 
-from . import prefork, protocol
-from .call import Call
+from . import prefork, prompt_question, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
+
+    from .call import Call
 
 LONGEST = 16_000_000  # bytes of stdin; a tool's answer can be as long as a file
 
@@ -43,7 +44,11 @@ def run(
 ) -> None:
     """One call. Whatever fails in it is counted; nothing is raised."""
     agent, name, argument = _words(argv)
+    encoder = prompt_question.encoder(name, environ)
+    from .call import Call  # not before: the encoder loads meanwhile
+
     call = Call(agent, protocol.event_of(name), environ, begun, stdout)
+    call.encoder = encoder
     try:
         before = time.monotonic()
         data = argument or _read(stdin)

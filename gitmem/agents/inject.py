@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..core.rank import Hit
+    from ..embedding.reader import Read
     from ..engine.filters import Filter
     from ..engine.search import Search
     from ..git.discover import Here
-    from .call import Call, Deadline
+    from .call import Call
 
 FEW = 5
 FEW_COMMITS = 2
@@ -35,7 +36,6 @@ ROOM = 2_000  # UTF-16 units of all that is said
 # all five, and 97 from 0.6 on; 3.7 memories are told instead of 5.
 WORTH = 0.5
 SEEN = 20  # memories about a file that are looked at: the first ones may have been shown already
-_LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
 _LEAST = 60  # units of text below which a memory is not worth its tags
 _FILE_ROOM = 1_500
 
@@ -48,18 +48,15 @@ _MORE = "git mem show ID has the whole text."
 _REDUCED = "not all memories could be searched in time; git mem recall searches all"
 
 
-def for_prompt(call: Call, prompt: str) -> None:
-    """Answers UserPromptSubmit."""
+def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
+    """Answers UserPromptSubmit: `question` is what `prompt_question.of` makes of the prompt."""
     here = call.here
-    question = question_of(prompt)
-    if not question:
-        return
     shown = call.notes.shown()
 
     def ask(cache: hook_cache.Cache) -> list[Item] | str:
         """The memories to tell, or the id of the best one where it was shown before."""
         states: dict[str, AnchorState] = {}
-        search = _search(cache, here, states, call.deadline)
+        search = _search(cache, here, states, encoder, call.deadline.half)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.ask()
@@ -132,7 +129,11 @@ def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
 
 
 def _search(
-    cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState], deadline: Deadline
+    cache: hook_cache.Cache,
+    here: Here,
+    states: dict[str, AnchorState],
+    encoder: Read | None,
+    until: float,
 ) -> Search:
     """A search that reads states of anchors as it needs them, into `states`."""
     from ..engine.search import Search
@@ -149,9 +150,8 @@ def _search(
         stand,
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.
-        encoder=here.settings.flag("encoder") and cache.how != "memory",
-        until=deadline.slow,
-        reads_until=deadline.half,
+        encoder=encoder if cache.how != "memory" else None,
+        until=until,
     )
 
 
@@ -204,18 +204,6 @@ def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> li
     )
     slot = anchor_state_store.slots(cache).get(here.head)
     return cache.db.execute(sql, (*names, slot, *names, *args, SEEN)).fetchall()
-
-
-def question_of(prompt: str) -> str:
-    """The text to search for: the prompt without a command's name, of a long one begin and end."""
-    text = prompt.strip()
-    if text.startswith("/"):
-        command, _, rest = text.partition(" ")
-        if command.startswith("/mem:"):
-            return ""  # our own commands search themselves
-        if "/" not in command[1:] and "." not in command:  # else a path
-            text = rest
-    return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
 
 
 def _load(

@@ -34,8 +34,8 @@ def answered(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         return False
     begun = time.monotonic()
     try:
-        found = _socket(environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
-        return bool(found) and _handed_over(found, argv, environ, begun)
+        found = os.path.join(mem_dir(environ), memfile.SOCKET)
+        return os.path.exists(found) and _handed_over(found, argv, environ, begun)
     except Exception:
         return False  # no fork was told to go on
 
@@ -95,21 +95,15 @@ def reachable(path: str) -> str:
     return f"/proc/self/fd/{directory}/{os.path.basename(path)}"
 
 
-def _socket(start: str) -> str:
-    """The socket of the repository around a directory, "" where nobody listens. A wrong guess costs
-    nothing: the fork looks for the repository as the hook would.
+def mem_dir(environ: Mapping[str, str]) -> str:
+    """The `mem/` that is probably the repository's, there or not. A wrong guess costs nothing:
+    whoever answers looks for the repository as the hook would.
     """
-    at = os.path.abspath(start)
-    while True:
-        git_dir = os.path.join(at, ".git")
-        if os.path.isfile(git_dir):
-            git_dir = _common_dir(git_dir)
-        path = os.path.join(git_dir, "mem", memfile.SOCKET)
-        if os.path.exists(path):
-            return path
-        if os.path.exists(os.path.join(at, ".git")) or at == os.path.dirname(at):
-            return ""
+    at = os.path.abspath(environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
+    while not os.path.exists(os.path.join(at, ".git")) and at != os.path.dirname(at):
         at = os.path.dirname(at)
+    git_dir = os.path.join(at, ".git")
+    return os.path.join(_common_dir(git_dir) if os.path.isfile(git_dir) else git_dir, "mem")
 
 
 def _common_dir(dot: str) -> str:

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ..core.errors import MemError
-from ..engine import encoding, model_vectors
+from ..engine import encoding
 from ..engine.filters import Filter
 from ..git.gitcmd import Git
 from ..memory import recall, remember
@@ -178,10 +178,9 @@ class _Run:
             results = _remembered(store, documents)
         self.not_stored += sum(result.status != remember.STORED for result in results)
         with self._step("index", "making their vectors"):
-            encoder = encoding.embedder()
-            if encoder is None:
+            if encoding.embedder() is None:
                 raise MemError("the encoder cannot be used", hint="`git mem doctor` says why")
-            store.with_cache(lambda cache: model_vectors.fill(cache, encoder))
+            store.with_cache(lambda cache: encoding.fill(cache, None))
         with self._step("recall", f"asking {len(questions)} questions"):
             queries = [(question.id, question.text) for question in questions]
             answers = recall.batch(store, queries, Filter(), limit=scores.DEPTH)

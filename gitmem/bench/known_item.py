@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
-from ..agents import inject
+from ..agents import inject, prompt_question
 from ..core import record, text
 from ..engine import encoding, memory_rows, reinstated
 from ..engine.cache import Cache
@@ -135,7 +135,7 @@ def told_of(store: Store, cache: Cache, prompts: Iterable[str]) -> list[str]:
     limit = store.settings.number("limit")
     out = []
     for prompt in prompts:
-        question = inject.question_of(prompt)
+        question = prompt_question.of(prompt)
         if question and inject.sure_hits(searcher, question, wanted, limit):
             out.append(prompt)
     return out

@@ -190,7 +190,11 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
         with store.progress("embedding", left) as advance:
             made = store.with_cache(
-                lambda cache: model_vectors.fill(cache, vectors, advance, wait=encoding.PORTION)
+                lambda cache: (
+                    model_vectors.fill(cache, vectors, advance, wait=encoding.PORTION)
+                    if chosen
+                    else encoding.fill(cache, None, advance)
+                )
             )[0]
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
     return {"made": made, "missing": left, "better": space}

@@ -50,10 +50,7 @@ MISS_BELOW = 0.08
 # Among 3,000 commit messages 4 of 150 everyday prompts are told anything, and of 150 questions 109,
 # 102 of them the right memory; at 0.2: 5, 118 and 108; at 0.3: 1, 98 and 91.
 TELL_FROM = 0.24
-# Words and table that are this sure need no encoder (a fifth of the questions that have an answer):
-# a process that asks it takes about twice as long. At 0.45, half of them, mean nDCG@10 loses 0.006.
-# Nor do prompts of fewer terms beside small talk and the numbers of steps (`said`).
-SETTLED = 0.8
+# Terms beside small talk and the numbers of steps (`said`) from which on the encoder is asked.
 FEWEST = 3
 LARGEST = 3000  # the largest store of the calibration; what is larger counts as this large
 SMALL_TALK = frozenset(
@@ -118,9 +115,9 @@ def name(sure: float, covered: bool = False) -> str:
     return "HIT" if sure >= HIT_FROM else "WEAK" if covered or sure >= MISS_BELOW else "MISS"
 
 
-def settled(sure: float, wanted: Sequence[str]) -> bool:
-    """Whether words and table alone say enough, or there is too little to ask about."""
-    return sure >= SETTLED or len(said(wanted)) < FEWEST
+def enough(wanted: Sequence[str]) -> bool:
+    """Whether there is enough to ask the encoder about."""
+    return len(said(wanted)) >= FEWEST
 
 
 def said(terms: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ from .sql import sqlite3
 
 # The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
 # of a record; older files are then made anew.
-SCHEMA = 22
+SCHEMA = 23
 APPLICATION = 0x676D656D  # "gmem"
 INDEX, HISTORY = "index", "history"  # of memories, and of commits (`commit_index`): one layout
 _ATTEMPTS = 20  # others may remove or replace the file while we open it

@@ -114,11 +114,13 @@ def rescore(
     vectors: Mapping[int, bytes] | Sequence[bytes] | Callable[[int], bytes],
     query_vector: bytes,
     rows: Sequence[int],
+    squares: Mapping[int, int] | None = None,
 ) -> list[tuple[float, int]]:
     """Exact cosines of `rows` as (cosine, row), best first, ties by row; equal to `embed.cosine`
     for every row (1.3 ms for 200 rows, against 5 ms).
 
-    `vectors` gives a row's vector, by index or by call. Zero vectors are left out.
+    `vectors` gives a row's vector, by index or by call; `squares` its sum of squares, which takes
+    half of the time to find. Zero vectors are left out.
     """
     dims = len(query_vector)
     query_square = square(query_vector)
@@ -131,8 +133,10 @@ def rescore(
         data = b"".join([get(row) for row in part])
         if len(data) != len(part) * dims:
             raise ValueError(f"vectors are not of {dims} dimensions")
-        dots, squares = _dots(data, query_vector)
-        for row, dot, own in zip(part, dots, squares, strict=True):
+        biased = data.translate(_BIASED)
+        dots = _dots(biased, query_vector)
+        owns = _squares(biased, dims) if squares is None else [squares[row] for row in part]
+        for row, dot, own in zip(part, dots, owns, strict=True):
             if own:
                 scored.append((-(dot / sqrt(query_square * own)), row))
     scored.sort()
@@ -144,34 +148,41 @@ _SQUARE_LOW = bytes((i - 128) ** 2 & 255 for i in range(256))
 _SQUARE_HIGH = bytes((i - 128) ** 2 >> 8 for i in range(256))
 
 
-def _dots(data: bytes, query: bytes) -> tuple[Sequence[int], Sequence[int]]:
-    """Dot products with `query` and sums of squares of every vector in `data`.
+def _dots(data: bytes, query: bytes) -> list[int]:
+    """Dot products with `query` of every vector in `data`, whose values carry plus 128.
 
-    A dimension at a time, all rows in lanes of 32 bits. Lanes hold no sign: values carry plus 128,
-    and the question's positive and negative dimensions add up apart.
+    A dimension at a time, all rows in lanes of 32 bits. Lanes hold no sign: the question's positive
+    and negative dimensions add up apart.
     """
     dims = len(query)
     count = len(data) // dims
-    data = data.translate(_BIASED)
-    lanes, square_lanes = bytearray(4 * count), bytearray(4 * count)
-    plus = minus = squares = 0
+    lanes = bytearray(4 * count)
+    plus = minus = 0
     from_bytes = int.from_bytes
     signed = struct.unpack(f"{dims}b", query)
-    for j in range(dims):
-        column = data[j::dims]
-        square_lanes[::4] = column.translate(_SQUARE_LOW)
-        square_lanes[1::4] = column.translate(_SQUARE_HIGH)
-        squares += from_bytes(square_lanes, "little")
-        weight = signed[j]
+    for j, weight in enumerate(signed):
         if weight:
-            lanes[::4] = column
+            lanes[::4] = data[j::dims]
             if weight > 0:
                 plus += from_bytes(lanes, "little") * weight
             else:
                 minus += from_bytes(lanes, "little") * -weight
-    form = f"<{count}I"
     bias = 128 * sum(signed)
-    up = struct.unpack(form, plus.to_bytes(4 * count, "little"))
-    down = struct.unpack(form, minus.to_bytes(4 * count, "little"))
-    own = struct.unpack(form, squares.to_bytes(4 * count, "little"))
-    return [a - b - bias for a, b in zip(up, down, strict=True)], own
+    return [a - b - bias for a, b in zip(_lanes(plus, count), _lanes(minus, count), strict=True)]
+
+
+def _squares(data: bytes, dims: int) -> Sequence[int]:
+    """The sum of squares of every vector, in the same way."""
+    count = len(data) // dims
+    lanes = bytearray(4 * count)
+    total = 0
+    for j in range(dims):
+        column = data[j::dims]
+        lanes[::4] = column.translate(_SQUARE_LOW)
+        lanes[1::4] = column.translate(_SQUARE_HIGH)
+        total += int.from_bytes(lanes, "little")
+    return _lanes(total, count)
+
+
+def _lanes(number: int, count: int) -> Sequence[int]:
+    return struct.unpack(f"<{count}I", number.to_bytes(4 * count, "little"))

@@ -1,8 +1,8 @@
 """A second space of vectors in the cache: the encoder's, or those of a model the user chose.
 
-The table `model_vector` has CHUNK vectors a row, the one of memory row n at n % CHUNK; `held` says
-which places have one, the others are zeros. `codes` has their sign codes, for stores so large that
-not all vectors are read.
+The table `model_vector` has a vector a row. `model_code` has what is read of all of them, CHUNK
+memories a row, that of memory row n at n % CHUNK: `held` says which have a vector, `codes` are
+their sign codes, `company` is how near each lies to its neighbours (`hubness`; 0: not known yet).
 
 Promises. A vector is found only by the name of its space. `fill` is resumable: what a batch has
 made stays, and a row that changed meanwhile gets none. Vectors go with their memory's row
@@ -14,24 +14,24 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from itertools import islice
 
 from . import cache_lock, hamming
-from .cache import Cache, Connection, Damaged
-from .document import vector_text
-from .embed import sign_code
+from .cache import CHUNK, Cache, Connection, Damaged
+from .embed import sign_code, square
 from .memory_rows import TEXT, parsed
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .embed import Embedder
 
 BATCH = 32  # texts the model gets at a time
 _EVERY = 5.0  # seconds of work between two writes
 _WAIT = 30.0
-CHUNK = 128  # vectors a row: 54 KiB of the encoder's, written anew when one comes or goes
+_FLOAT = 4  # bytes of a `company`
+HUBS = "hubness:"  # of a space, in `meta`: what `hubness` has seen of its vectors
 
 
 def missing(cache: Cache, space: str) -> int:
@@ -48,17 +48,23 @@ def _lacking(cache: Cache, space: str) -> list[tuple[int, int]]:
 
 def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
     """Those of the rows that have no vector in the space. No vector is read for it."""
-    sql = "SELECT chunk, held FROM model_vector WHERE space = ?"
+    sql = "SELECT chunk, held FROM model_code WHERE space = ?"
     held = dict(cache.db.execute(sql, (space,)))
     if any(len(marks) != CHUNK for marks in held.values()):
-        raise Damaged("vectors fail their checksum")
+        raise Damaged(_DAMAGED)
     none = bytes(CHUNK)
     return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
 
 
+def held(cache: Cache, space: str) -> int:
+    """How many vectors there are."""
+    sql = "SELECT held FROM model_code WHERE space = ?"
+    return sum([marks.count(1) for (marks,) in cache.db.execute(sql, (space,))])
+
+
 def missing_by_prefix(cache: Cache, start: str) -> int:
     """The same for the space whose name begins so: its model is not asked for the rest."""
-    for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_vector"):
+    for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_code"):
         if space.startswith(start):
             return missing(cache, space)
     return cache.count()
@@ -98,14 +104,27 @@ def fill(
                     made, since = [], time.monotonic()
         finally:
             done += _keep(cache, space, made)
-    others = "FROM model_vector WHERE space <> ?"
-    if not missing(cache, space) and cache.db.execute(f"SELECT 1 {others}", (space,)).fetchone():
-        cache.keep(_WAIT, lambda db: db.execute(f"DELETE {others}", (space,)))
+    if not missing(cache, space):
+        _drop_others(cache, space)
     return done
+
+
+def _drop_others(cache: Cache, space: str) -> None:
+    """Removes the vectors of all other spaces."""
+    others = "FROM {} WHERE space <> ?"
+    if cache.db.execute(f"SELECT 1 {others.format('model_code')}", (space,)).fetchone():
+
+        def write(db: Connection) -> None:
+            for table in ("model_code", "model_vector"):
+                db.execute(f"DELETE {others.format(table)}", (space,))
+
+        cache.keep(_WAIT, write)
 
 
 def _text(cache: Cache, row: int, line: int) -> str | None:
     """What the vector is made of; None where the memory was edited or forgotten meanwhile."""
+    from .document import vector_text
+
     sql = f"SELECT {TEXT} WHERE m.row = ? AND m.line = ? AND m.status = 0"
     found = cache.db.execute(sql, (row, line)).fetchone()
     return vector_text(parsed(found[0]).data) if found else None
@@ -116,100 +135,163 @@ def _keep(cache: Cache, space: str, made: Sequence[tuple[tuple[int, int], bytes]
 
     def write(db: Connection) -> None:
         same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
-        new: dict[int, dict[int, bytes]] = {}
-        for (row, line), v in made:
-            if db.execute(same, (row, line)).fetchone():
-                new.setdefault(row // CHUNK, {})[row % CHUNK] = v
-        for chunk, vectors in new.items():
-            put(db, space, chunk, vectors)
+        new = {row: v for (row, line), v in made if db.execute(same, (row, line)).fetchone()}
+        put(db, space, new)
 
     return len(made) if made and cache.keep(_WAIT, write) else 0
 
 
 def leave(db: Connection, rows: Iterable[int]) -> None:
     """Takes the vectors of these rows out of all spaces. Raises Damaged."""
-    gone: dict[int, dict[int, bytes]] = {}
-    for row in rows:
-        gone.setdefault(row // CHUNK, {})[row % CHUNK] = b""
-    for chunk, places in gone.items():
-        sql = "SELECT space FROM model_vector WHERE chunk = ?"
-        for (space,) in db.execute(sql, (chunk,)).fetchall():
-            put(db, space, chunk, places)
+    gone = dict.fromkeys(rows, b"")
+    for (space,) in db.execute("SELECT DISTINCT space FROM model_code").fetchall():
+        put(db, space, gone)
 
 
-def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> None:
-    """Writes a chunk with the vectors of some places anew; an empty one takes a vector away.
-
-    Raises Damaged.
-    """
-    sql = "SELECT held, codes, signs, v, crc FROM model_vector WHERE space = ? AND chunk = ?"
-    found = db.execute(sql, (space, chunk)).fetchone()
-    if found:
-        held, codes, signs, data, crc = found
-        _check(chunk, held, codes, signs)
-        _check(chunk, held, data, crc)
-    else:
-        dims = len(next(iter(vectors.values())))
-        held, codes, data = (bytes(CHUNK * width) for width in (1, (dims + 7) // 8, dims))
-    new = bytearray(held), bytearray(codes), bytearray(data)
-    for place, v in vectors.items():
-        for block, value in zip(new, (bytes([bool(v)]), sign_code(v), v), strict=True):
-            width = len(block) // CHUNK
-            block[place * width : (place + 1) * width] = value or bytes(width)
-    if new == (held, codes, data):
-        return
-    if any(new[0]):
-        held, codes, data = map(bytes, new)
-        signs, crc = _crc(chunk, held, codes), _crc(chunk, held, data)
-        db.execute(
-            "INSERT OR REPLACE INTO model_vector(space, chunk, held, codes, signs, v, crc)"
-            " VALUES(?, ?, ?, ?, ?, ?, ?)",
-            (space, chunk, held, codes, signs, data, crc),
+def put(db: Connection, space: str, vectors: Mapping[int, bytes]) -> None:
+    """Stores vectors by row; an empty one takes a row's vector away. Raises Damaged."""
+    chunks: dict[int, list[int]] = {}
+    for row in vectors:
+        chunks.setdefault(row // CHUNK, []).append(row)
+    changed = False
+    for chunk, rows in chunks.items():
+        new = [(row, vectors[row]) for row in rows]
+        changed = _put_codes(db, space, chunk, new) or changed
+    if changed:
+        taken = [row for row, v in vectors.items() if not v]
+        select_in(db, "DELETE FROM model_vector WHERE row IN {} AND space = ?2", taken, space)
+        db.executemany(
+            "INSERT OR REPLACE INTO model_vector VALUES(?, ?, ?, ?, ?)",
+            [
+                (space, row, v, own := square(v), _vector_crc(row, v, own))
+                for row, v in vectors.items()
+                if v
+            ],
         )
+        db.execute("DELETE FROM meta WHERE key = ?", (HUBS + space,))
+
+
+def _put_codes(
+    db: Connection, space: str, chunk: int, vectors: Sequence[tuple[int, bytes]]
+) -> bool:
+    """The same for one chunk's codes; False where it has none of these and gets none."""
+    found = _chunk(db, space, chunk)
+    if found is None:
+        dims = len(max([v for _, v in vectors], key=len))
+        if not dims:
+            return False
+        found = bytes(CHUNK), bytes(CHUNK * code_size(dims)), bytes(CHUNK * _FLOAT)
+    held, codes, company = map(bytearray, found)
+    width = len(codes) // CHUNK
+    for row, v in vectors:
+        at = row % CHUNK
+        held[at] = bool(v)
+        codes[at * width : (at + 1) * width] = sign_code(v) or bytes(width)
+        company[at * _FLOAT : (at + 1) * _FLOAT] = bytes(_FLOAT)
+    _write(db, space, chunk, bytes(held), bytes(codes), bytes(company))
+    return True
+
+
+def put_company(db: Connection, space: str, chunk: int, company: bytes) -> None:
+    """Stores what `hubness` found of a chunk. Raises Damaged."""
+    if found := _chunk(db, space, chunk):
+        held, codes, _ = found
+        _write(db, space, chunk, held, codes, company)
+
+
+def _chunk(db: Connection, space: str, chunk: int) -> tuple[bytes, bytes, bytes] | None:
+    sql = "SELECT held, codes, company, crc FROM model_code WHERE space = ? AND chunk = ?"
+    found = db.execute(sql, (space, chunk)).fetchone()
+    return _whole(chunk, *found) if found else None
+
+
+def _write(
+    db: Connection, space: str, chunk: int, held: bytes, codes: bytes, company: bytes
+) -> None:
+    if any(held):
+        crc = _crc(chunk, held, codes, company)
+        sql = "INSERT OR REPLACE INTO model_code VALUES(?, ?, ?, ?, ?, ?)"
+        db.execute(sql, (space, chunk, held, codes, company, crc))
     else:
-        db.execute("DELETE FROM model_vector WHERE space = ? AND chunk = ?", (space, chunk))
+        db.execute("DELETE FROM model_code WHERE space = ? AND chunk = ?", (space, chunk))
 
 
-def _crc(chunk: int, held: bytes, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(held, chunk))
+def code_size(dims: int) -> int:
+    """Bytes of a sign code."""
+    return (dims + 7) // 8
 
 
-def _check(chunk: int, held: bytes, data: bytes, crc: int, width: int = 0) -> None:
-    """Raises Damaged where vectors or codes are not as stored; `width`: of one, 0 for any."""
-    wide = len(data) == CHUNK * (width or len(data) // CHUNK)
-    if not wide or len(held) != CHUNK or _crc(chunk, held, data) != crc:
-        raise Damaged("vectors fail their checksum")
+def _crc(chunk: int, *blocks: bytes) -> int:
+    crc = chunk
+    for block in blocks:
+        crc = zlib.crc32(block, crc)
+    return crc
 
 
-def read(
-    cache: Cache, space: str, dims: int, chunks: Iterable[int] | None = None
-) -> Iterator[tuple[int, bytes, bytes]]:
-    """(row of its first place, which places have a vector, all places end to end) of each chunk.
+_DAMAGED = "vectors of the encoder or of the chosen model fail their checksum"
 
-    By row, all of them or those of `chunks`, which ascend. Raises Damaged.
+
+def _whole(
+    chunk: int, held: bytes, codes: bytes, company: bytes, crc: int, width: int = 0
+) -> tuple[bytes, bytes, bytes]:
+    """The three blocks of a chunk; raises Damaged where they are not as stored. `width`: of one
+    code, 0 for any.
     """
-    sql = "SELECT chunk, held, v, crc FROM model_vector WHERE space = ?"
-    return _read(cache, sql, space, dims, chunks)
+    sizes = len(held), len(codes), len(company)
+    right = CHUNK, CHUNK * (width or len(codes) // CHUNK), CHUNK * _FLOAT
+    if sizes != right or _crc(chunk, held, codes, company) != crc:
+        raise Damaged(_DAMAGED)
+    return held, codes, company
 
 
-def codes(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """The same with the sign codes of the vectors."""
-    sql = "SELECT chunk, held, codes, signs FROM model_vector WHERE space = ?"
-    return _read(cache, sql, space, (dims + 7) // 8)
+class Codes:
+    """What is read of all vectors of a space, by row: which rows have one (a byte each, 1 or 0),
+    their sign codes end to end, and the company of each.
+    """
+
+    def __init__(self, held: bytes, codes: bytes, company: bytes) -> None:
+        self.held, self.codes = held, codes
+        self.company = memoryview(company).cast("f")
+        self.count = held.count(1)
 
 
-def _read(
-    cache: Cache, sql: str, space: str, width: int, chunks: Iterable[int] | None = None
-) -> Iterator[tuple[int, bytes, bytes]]:
-    left = None if chunks is None else iter(chunks)
-    only = ""
-    while left is None or (only := ",".join(map(str, islice(left, 500)))):
-        some = f" AND chunk IN ({only})" if only else ""
-        for chunk, held, data, crc in cache.db.execute(f"{sql}{some} ORDER BY chunk", (space,)):
-            _check(chunk, held, data, crc, width)
-            yield chunk * CHUNK, held, data
-        if left is None:
-            return
+def codes(cache: Cache, space: str, dims: int) -> Codes:
+    """Raises Damaged."""
+    return cache.kept("codes of " + space, lambda: _codes(cache, space, code_size(dims)))
+
+
+def _codes(cache: Cache, space: str, width: int) -> Codes:
+    empty = bytes(CHUNK), bytes(CHUNK * width), bytes(CHUNK * _FLOAT)
+    parts: list[tuple[bytes, bytes, bytes]] = []
+    sql = "SELECT chunk, held, codes, company, crc FROM model_code WHERE space = ? ORDER BY chunk"
+    for chunk, held, codes, company, crc in cache.db.execute(sql, (space,)):
+        parts += [empty] * (chunk - len(parts))
+        parts.append(_whole(chunk, held, codes, company, crc, width))
+    held, codes, company = (b"".join([part[n] for part in parts]) for n in range(3))
+    rows = held.rfind(1) + 1
+    return Codes(held[:rows], codes[: rows * width], company[: rows * _FLOAT])
+
+
+def of(cache: Cache, space: str, rows: Iterable[int]) -> tuple[dict[int, bytes], dict[int, int]]:
+    """({row: vector}, {row: its sum of squares}); rows without one are left out. Raises Damaged."""
+    sql = "SELECT row, v, square, crc FROM model_vector WHERE row IN {} AND space = ?2"
+    found = select_in(cache.db, sql, rows, space)
+    if any(_vector_crc(row, v, square) != crc for row, v, square, crc in found):
+        raise Damaged(_DAMAGED)
+    return {row: v for row, v, _, _ in found}, {row: square for row, _, square, _ in found}
+
+
+def read(cache: Cache, space: str) -> Iterator[tuple[int, bytes]]:
+    """(row, vector) of all, by row. Raises Damaged."""
+    sql = "SELECT row, v, square, crc FROM model_vector WHERE space = ? ORDER BY row"
+    for row, v, own, crc in cache.db.execute(sql, (space,)):
+        if _vector_crc(row, v, own) != crc:
+            raise Damaged(_DAMAGED)
+        yield row, v
+
+
+def _vector_crc(row: int, v: bytes, square: int) -> int:
+    return zlib.crc32(v, row + square)
 
 
 def cosines(
@@ -219,34 +301,27 @@ def cosines(
 
     Raises Damaged.
     """
-    width = len(question)
-    places: dict[int, tuple[bytes, int]] = {}
-    for first, held, data in read(cache, space, width):
-        places.update({first + n: (data, n * width) for n, there in enumerate(held) if there})
-
-    def vector(row: int) -> bytes:
-        data, at = places[row]
-        return data[at : at + width]
-
-    wanted = sorted(places if rows is None else places.keys() & set(rows))
-    return hamming.rescore(vector, question, wanted)
+    vectors = dict(read(cache, space))
+    wanted = sorted(vectors if rows is None else vectors.keys() & set(rows))
+    return hamming.rescore(vectors, question, wanted)
 
 
 def wrong(cache: Cache, active: Iterable[int]) -> str:
     """What the full check finds wrong, "" for nothing."""
     rows = set(active)
-    sql = "SELECT chunk, held, codes, signs, v, crc FROM model_vector"
-    for chunk, held, codes, signs, data, crc in cache.db.execute(sql):
+    for (space,) in cache.db.execute(
+        "SELECT DISTINCT space FROM model_vector UNION SELECT space FROM model_code"
+    ).fetchall():
         try:
-            _check(chunk, held, codes, signs)
-            _check(chunk, held, data, crc)
-        except Damaged:
-            return "vectors of the encoder or of the chosen model are damaged"
-        dims, width = len(data) // CHUNK, len(codes) // CHUNK
-        for place, there in enumerate(held):
-            mine = data[place * dims : (place + 1) * dims]
-            if chunk * CHUNK + place not in rows if there else any(mine):
-                return "a vector of the encoder or of the chosen model is of no memory"
-            if codes[place * width : (place + 1) * width] != sign_code(mine):
-                return "a sign code of the encoder or of the chosen model is not its vector's"
+            vectors = dict(read(cache, space))
+            size = code_size(len(next(iter(vectors.values()), b"")))
+            stored = _codes(cache, space, size)
+        except Damaged as e:
+            return str(e)
+        if not vectors.keys() <= rows:
+            return "a vector of the encoder or of the chosen model is of no memory"
+        codes = [stored.codes[at : at + size] for at in range(0, len(stored.codes), size or 1)]
+        mine = {row: codes[row] for row, held in enumerate(stored.held) if held}
+        if mine != {row: sign_code(v) for row, v in vectors.items()}:
+            return "a sign code of the encoder or of the chosen model is not its vector's"
     return ""

@@ -1,21 +1,19 @@
 """One question to one cache: candidates of both routes, fusion, verdict, priors.
 
-Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike.
-Promises. Filters come before candidates. The answer is the same on a kept and on a
-rebuilt cache: ids settle ties. A prior reorders what was hit and never admits anything.
-An encoder that cannot be used costs no answer: that of words and table stands.
+Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike. Beside the words stand
+the encoder's vectors, where every memory has one. Until the background has made them, words and the
+packaged table answer first, and what they find is read by the encoder with the question.
 
-Plain Python over SQLite up to the encoder, because numpy costs more than all the rest.
-Starts no process.
+Promises. Filters come before candidates. The answer is the same on a kept and on a rebuilt cache:
+ids settle ties. A prior reorders what was hit and never admits anything. An encoder that cannot be
+used costs no answer: that of words and table stands. Nobody waits for the background. Plain Python
+over SQLite; starts no process.
 """
 
 from __future__ import annotations
 
-from time import monotonic
-
 from ..core import overlap, rank, text, verdict
-from . import hamming, memory_rows, priors
-from .document import vector_text
+from . import hamming, memory_rows, nearness, priors
 from .embed import sign_code
 
 TYPE_CHECKING = False
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from ..embedding.reader import Read
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
@@ -43,6 +42,7 @@ WEIGHTS = (1.5, 1.0, 1.0)
 # of the first hits get a vector of the encoder while the question waits, where the background has
 # made none yet
 READ = 5
+AT_ONCE = 200  # characters of a memory that are read while a question waits: 10 ms
 _SEEN = 3  # times the asked number of hits that priors may reorder
 
 
@@ -50,11 +50,10 @@ class Search:
     """One cache, many questions.
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
-    `path_state_store.worst`}); None where these count alike. `encoder`: whether it is asked where
-    words and table leave the answer open before the monotonic time `until` (0: always); what it
-    must read with the question, it reads up to `reads_until`. `chosen`
-    gives the space of the model that the user chose, and the question's vector there; it is always
-    asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
+    `path_state_store.worst`}); None where these count alike. `encoder` makes vectors; memories that
+    lack one are read with the question until `until` (monotonic; 0: however long it takes).
+    `chosen` gives the space of the model that the user chose, and the question's vector there; it
+    is always asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
 
     def __init__(
@@ -64,14 +63,13 @@ class Search:
         stand: priors.Standing | None = None,
         *,
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
-        encoder: bool = False,
+        encoder: Read | None = None,
         until: float = 0.0,
-        reads_until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
         self.cache, self.table = cache, table
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
-        self._until, self._reads_until = until, reads_until
+        self._until = until
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -86,28 +84,7 @@ class Search:
         rare = text.rare(question.terms, question.df, question.count)
         match = text.match_expression(rare)
         lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args) if rare else []
-        by_words = [row for row, _ in lexical]
-        # Content words count double: "how do we store times" is about times, not about how.
-        vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
-        nearest, cosines = self._near(vector, by_words, allowed)
-        hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
-        cosines = {**cosines, **dict(nearest)}
-        sure = question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
-        if self._chosen and (asked := self._chosen(query)):
-            from . import model_vectors
-
-            found = model_vectors.cosines(cache, *asked, allowed)
-            near = {row: cosine for cosine, row in found}
-            hits = self._reread(question, fused(lexical, near, question.ceiling))
-        elif self._in_time() and not verdict.settled(sure, question.terms):
-            first = [hit.row for hit in hits[:READ]]
-            near, cosines = self._encoded(query, first, by_words, allowed)
-            if near:
-                cover = question.cover_of(by_words[: verdict.LOOKED_AT])
-                joined = fused(lexical, near, question.ceiling, rank.ENCODER, cover)
-                hits = self._reread(question, joined)
-                nearness = list(near.values())[:CANDIDATES]
-                sure = question.sure(hits, nearness, cosines, verdict.ENCODER)
+        hits, sure = self._ranked(question, lexical, allowed)
         covered = question.covered(hits)
         seen = hits[: limit * _SEEN]
         scores = {hit.row: hit.fused for hit in seen}
@@ -119,8 +96,93 @@ class Search:
         hits = [hit for hit in hits if hit.row in first][:limit]
         return hits, verdict.name(sure, covered) if hits else "MISS", sure
 
-    def _in_time(self) -> bool:
-        return self._encoder and (not self._until or monotonic() < self._until)
+    def _ranked(
+        self, question: Question, lexical: list[tuple[int, float]], allowed: list[int] | None
+    ) -> tuple[list[rank.Hit], float]:
+        """(hits before priors, how sure they are)."""
+        if self._chosen:
+            hits, sure = self._by_table(question, lexical, allowed)
+            if asked := self._chosen(question.query):
+                hits = self._by_chosen(asked, question, lexical, allowed)
+            return hits, sure
+        if not self._encoder or not verdict.enough(question.terms):
+            return self._by_table(question, lexical, allowed)
+        from . import encoding, model_vectors
+
+        space, dims = encoding.space()
+        if not space:
+            self.reduced = True
+            return self._by_table(question, lexical, allowed)
+        by_words = [row for row, _ in lexical]
+        if model_vectors.held(self.cache, space) == self.cache.count():
+            vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
+            found = self._by_encoder(vectors, question, lexical, [])
+            return found or self._by_table(question, lexical, allowed)
+        hits, sure = self._by_table(question, lexical, allowed)
+        unread = model_vectors.without(self.cache, space, [hit.row for hit in hits[:READ]])
+        vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
+        return self._by_encoder(vectors, question, lexical, unread) or (hits, sure)
+
+    def _by_encoder(
+        self,
+        vectors: nearness.Vectors,
+        question: Question,
+        lexical: list[tuple[int, float]],
+        unread: list[int],
+    ) -> tuple[list[rank.Hit], float] | None:
+        """(hits, how sure they are) by words and the encoder's vectors; None, and `reduced` says
+        so, where its file is damaged, memory is short or the time was over. None, too, where the
+        question has no word that it knows.
+
+        `unread`: rows without a vector that are read with the question.
+        """
+        from ..embedding.encoder_file import EncoderDamaged
+
+        assert self._encoder
+        self.reduced = True
+        try:
+            read = self._encoder(question.query, map(self._text, unread), self._until)
+        except (EncoderDamaged, MemoryError):
+            return None
+        self.reduced = not read
+        if not read or not any(read[0]):
+            return None
+        self.behind = self.behind or bool(unread)
+        near, cosines = vectors.nearest(read[0], dict(zip(unread, read[1:], strict=False)))
+        by_words = [row for row, _ in lexical[: verdict.LOOKED_AT]]
+        cover = question.cover_of(by_words)
+        hits = self._reread(question, fused(lexical, near, question.ceiling, rank.ENCODER, cover))
+        values = list(near.values())[:CANDIDATES]
+        return hits, question.sure(hits, values, cosines, verdict.ENCODER)
+
+    def _by_table(
+        self,
+        question: Question,
+        lexical: list[tuple[int, float]],
+        allowed: list[int] | None,
+    ) -> tuple[list[rank.Hit], float]:
+        """The same by words and the packaged table."""
+        # Content words count double: "how do we store times" is about times, not about how.
+        query = question.query
+        vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
+        nearest, cosines = self._near(vector, [row for row, _ in lexical], allowed)
+        hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
+        cosines = {**cosines, **dict(nearest)}
+        return hits, question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
+
+    def _by_chosen(
+        self,
+        asked: tuple[str, bytes],
+        question: Question,
+        lexical: list[tuple[int, float]],
+        allowed: list[int] | None,
+    ) -> list[rank.Hit]:
+        """Hits by words and the vectors of the model that the user chose."""
+        from . import model_vectors
+
+        found = model_vectors.cosines(self.cache, *asked, allowed)
+        near = {row: cosine for cosine, row in found}
+        return self._reread(question, fused(lexical, near, question.ceiling))
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""
@@ -130,38 +192,18 @@ class Search:
     def _near(
         self, vector: bytes, lexical: list[int], allowed: list[int] | None
     ) -> tuple[list[tuple[int, float]], dict[int, float]]:
-        """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
+        """([(row, cosine)] of the rows nearest by the table, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
-        code = sign_code(vector)
-        zero, width = bytes(len(code)), len(code)
-        codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * width]
-        # Rows of hidden versions are zeros, each as far as the next one; they must not take the
-        # place of candidates.
-        most = CANDIDATES + int(self.cache.meta("dead", "0"))
-        near = self._nearest(
-            [
-                (distance, row)
-                for distance, row in hamming.nearest(codes, code, most, allowed, ties=True)
-                if codes[row * width : (row + 1) * width] != zero
-            ]
-        )
+        codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * len(vector) // 8]
+        empty = int(self.cache.meta("dead", "0"))
+        asked = sign_code(vector)
+        near = nearness.close(self.cache, codes, asked, CANDIDATES, allowed, empty)
         vectors = self.cache.vectors({*near, *lexical})
         scored = {row: cosine for cosine, row in hamming.rescore(vectors, vector, sorted(vectors))}
         pairs = [(row, scored[row]) for row in near if row in scored]
         pairs.sort(key=lambda item: (-item[1], item[0]))
         return pairs[:CANDIDATES], {row: scored[row] for row in lexical if row in scored}
-
-    def _nearest(self, found: list[tuple[int, int]]) -> list[int]:
-        """The rows of the first CANDIDATES of (distance, row); of those as far as the last, the
-        lowest ids.
-        """
-        if len(found) <= CANDIDATES:
-            return [row for _, row in found]
-        last = found[CANDIDATES - 1][0]
-        near = [row for distance, row in found if distance < last]
-        tied = self.cache.by_id([row for distance, row in found if distance == last])
-        return (near + tied)[:CANDIDATES]
 
     def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
@@ -175,42 +217,18 @@ class Search:
         place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
         return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
 
-    def _encoded(
-        self, query: str, first: list[int], lexical: list[int], allowed: list[int] | None
-    ) -> tuple[dict[int, float], dict[int, float]]:
-        """({row: nearness}, best first, {row: cosine}) of the nearest rows and of the lexical ones,
-        in the encoder's space.
-
-        `first`: the rows that words and table found first; they take part in any case. Empty, and
-        `reduced` says so, where the encoder's file is damaged or memory is short.
-        """
-        from ..embedding.encoder_file import EncoderDamaged
-        from . import encoding
-
-        self.reduced = True
-        try:
-            unread = encoding.without(self.cache, first)
-            texts = (self._text(row) for row in unread)
-            read = encoding.read(query, texts, self._reads_until)
-            found: tuple[dict[int, float], dict[int, float]] = {}, {}
-            if read and any(read[0]):
-                self.behind = self.behind or bool(unread)
-                beside = dict(zip(unread, read[1:], strict=False))
-                found = encoding.nearest(self.cache, read[0], allowed, lexical, CANDIDATES, beside)
-        except (EncoderDamaged, MemoryError):
-            return {}, {}
-        self.reduced = not read
-        return found
-
     def _text(self, row: int) -> str:
+        from .document import vector_text
+
         ((data, _, _),) = memory_rows.load(self.cache, [row])
-        return vector_text(data)
+        return vector_text(data)[:AT_ONCE]
 
 
 class Question:
     """A question's terms, and what the texts of memories hold of them; each text is read once."""
 
     def __init__(self, query: str, documents: Documents) -> None:
+        self.query = query
         self.terms = text.query_terms(query)
         self.pairs = overlap.pairs(text.terms(text.ends(query)))
         self.count = documents.count()

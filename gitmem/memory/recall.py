@@ -13,6 +13,7 @@ from typing import Any
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..core import record
+from ..embedding import reader
 from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -54,7 +55,7 @@ class Searcher(Search):
             store.table,
             None if all_branches else self.stands_of,
             aged=self._worst,
-            encoder=store.settings.flag("encoder"),
+            encoder=reader.read if store.settings.flag("encoder") else None,
             chosen=_model(cache, vectors, self.without),
         )
         self.store = store

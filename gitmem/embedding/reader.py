@@ -1,0 +1,159 @@
+"""What the packaged encoder makes of a question while somebody waits: in this process, or in one
+beside it.
+
+Promises. `read` and `Beside.read` answer alike; [] stands for an encoder that cannot be used, or
+that was too slow. A process beside ends with the one that started it.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import NoReturn
+
+    from .encoder import Encoder
+
+    # (question, texts, until) -> the vector of the question, then those of the texts: as many as
+    # there is time for until then (monotonic; 0: for all).
+    Read = Callable[[str, Iterable[str], float], list[bytes]]
+
+_SECONDS = 10  # after which a process beside ends itself, whatever it waits for
+_LONGEST = 1 << 16  # bytes of an answer: those of one vector
+_opened: list[Encoder | None] = []
+
+
+def encoder() -> Encoder | None:
+    """The packaged encoder, opened once a process; None where numpy or its file is broken."""
+    if not _opened:
+        from .encoder_file import EncoderDamaged
+
+        try:
+            from .encoder import Encoder
+
+            _opened.append(Encoder())
+        except (ImportError, EncoderDamaged):
+            _opened.append(None)
+    return _opened[0]
+
+
+def read(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
+    """A `Read` in this process. Raises `EncoderDamaged`."""
+    made: list[bytes] = []
+    for text in chain([question], texts):
+        if until and monotonic() >= until:
+            break
+        if not (found := encoder()):
+            break
+        made += found.embed([text])
+    return made
+
+
+def beside() -> Beside | None:
+    """Begins to load the encoder in a fork. None where no process is left, or the system has none.
+
+    Call it before anything starts a thread or opens a database.
+    """
+    try:
+        return Beside() if hasattr(os, "fork") else None
+    except OSError:
+        return None
+
+
+class Beside:
+    """The encoder in a process of its own: loading it, and reading a question, take as long as
+    everything else that a prompt needs, and go on meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._question, self._made = "", b""
+        theirs, self._to = os.pipe()
+        self._from, ours = os.pipe()
+        try:
+            if not os.fork():
+                _answer(theirs, ours, self._to, self._from)
+        except BaseException:
+            os.close(self._to)
+            os.close(self._from)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(ours)
+
+    def begin(self, question: str) -> None:
+        """The question that `read` will be asked for: one for each process."""
+        self._question = question
+        self._send(question)
+
+    def read(self, question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
+        """A `Read`; what takes longer than `until` is given up, too."""
+        if question != self._question:
+            self.begin(question)
+        self._made = self._made or self._next(until)
+        made = [self._made] if self._made else []
+        for text in texts if made else ():
+            if not until or monotonic() < until:
+                self._send(text)
+                made.append(self._next(until))
+        return made[: made.index(b"")] if b"" in made else made
+
+    def _send(self, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        try:
+            os.write(self._to, len(data).to_bytes(4, "little") + data)
+        except OSError:
+            pass  # it has ended: nothing comes
+
+    def _next(self, until: float) -> bytes:
+        """One vector; b"" where it does not come until then, and from then on: a late one would be
+        taken for the next.
+        """
+        if self._from < 0:
+            return b""
+        import select
+
+        waiting = select.poll()
+        waiting.register(self._from, select.POLLIN)
+        wait = max(0.0, until - monotonic()) * 1000 if until else None
+        found = os.read(self._from, _LONGEST) if waiting.poll(wait) else b""
+        if not found:
+            os.close(self._from)
+            self._from = -1
+        return found
+
+
+def _answer(asked: int, made: int, *others: int) -> NoReturn:
+    """In the fork. It must not keep the agent waiting for an end of our input or output."""
+    try:
+        import _signal  # type: ignore[import-not-found]  # `signal` takes 3 ms to load
+
+        _signal.alarm(_SECONDS)
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(quiet, fd)
+        for fd in (quiet, *others):
+            os.close(fd)
+        if found := encoder():
+            while (text := _text(asked)) is not None:
+                os.write(made, found.embed([text])[0])
+    finally:
+        os._exit(0)
+
+
+def _text(fd: int) -> str | None:
+    """The next text, None at the end."""
+    size = _exactly(fd, 4)
+    if not size:
+        return None
+    return _exactly(fd, int.from_bytes(size, "little")).decode("utf-8", "surrogatepass")
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := os.read(fd, size - len(data))):
+        data += part
+    return data

@@ -1,0 +1,98 @@
+"""A question read in a process beside: the same vectors, in time or not at all, and it ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gitmem.embedding import reader
+
+QUESTION = "what happens when sending a large file breaks off halfway"
+TEXTS = ["uploads are retried three times", "the door of the barn is red", ""]
+
+
+def started() -> reader.Beside:
+    found = reader.beside()
+    assert found
+    return found
+
+
+def with_encoder(found: Callable[[], None]) -> reader.Beside:
+    """A process beside in which opening the encoder does this."""
+    kept = reader.encoder
+    reader.encoder = found  # type: ignore[assignment]
+    try:
+        return started()
+    finally:
+        reader.encoder = kept
+
+
+def test_it_answers_as_this_process_does() -> None:
+    beside, late = started(), time.monotonic() + 60
+    beside.begin(QUESTION)
+    here = reader.read(QUESTION, TEXTS, late)
+    assert beside.read(QUESTION, iter(TEXTS), late) == here and len(here) == 4
+    assert beside.read(QUESTION, TEXTS[:1], late) == here[:2], "asked again"
+    unasked = started()
+    assert unasked.read(QUESTION, (), 0.0) == here[:1], "nobody said before what would be asked"
+
+
+def test_no_text_is_begun_after_its_time() -> None:
+    beside = started()
+    assert len(beside.read(QUESTION)) == 1
+    assert len(beside.read(QUESTION, TEXTS, 1.0)) == 1
+    assert started().read(QUESTION, TEXTS, 1.0) == reader.read(QUESTION, TEXTS, 1.0) == []
+
+
+def test_a_question_that_takes_too_long_is_given_up() -> None:
+    beside = with_encoder(lambda: time.sleep(30))
+    beside.begin(QUESTION)
+    assert beside.read(QUESTION, TEXTS, time.monotonic() + 0.05) == []
+    assert beside.read(QUESTION, TEXTS, time.monotonic() + 60) == [], "a late vector is no one's"
+
+
+def test_a_process_that_dies_is_an_encoder_that_cannot_be_used() -> None:
+    beside = with_encoder(lambda: os._exit(9))
+    time.sleep(0.1)
+    beside.begin(QUESTION)
+    assert beside.read(QUESTION, TEXTS) == []
+
+
+def test_a_prompt_larger_than_a_pipe_is_read_too() -> None:
+    long = "\ud800 " + QUESTION * 2000
+    assert started().read(long) == reader.read(long)
+
+
+def test_where_no_process_is_left_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = os.listdir("/dev/fd")
+    monkeypatch.setattr(os, "fork", none)
+    assert reader.beside() is None and len(os.listdir("/dev/fd")) == len(before)
+    monkeypatch.delattr(os, "fork")
+    assert reader.beside() is None
+
+
+def test_it_ends_with_the_process_that_started_it_and_keeps_no_output_of_it_open() -> None:
+    """An agent waits for the end of a hook's output."""
+    out, into = os.pipe()
+    ours = os.fork()
+    if not ours:
+        try:
+            os.dup2(into, 1)
+            os.close(into)
+            with_encoder(lambda: time.sleep(60))
+            os.write(1, b"answer")
+        finally:
+            os._exit(0)
+    os.close(into)
+    begun, said = time.monotonic(), b""
+    while part := os.read(out, 100):
+        said += part
+    assert said == b"answer" and time.monotonic() - begun < 5
+    os.close(out)
+    os.waitpid(ours, 0)
