@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import pathlib
 import statistics
 import subprocess
@@ -27,7 +26,7 @@ import numpy as np
 from bench import Bench
 
 from gitmem.embedding.encoder_file import EncoderFile
-from gitmem.engine import cache, encoding, model_vectors
+from gitmem.engine import cache, encoding, hubness, model_vectors
 from gitmem.store import open_store
 
 PROBE = """
@@ -46,10 +45,9 @@ import sys, time
 from gitmem.engine import cache, encoding
 found = cache.open_cache(sys.argv[1])
 question = bytes.fromhex(sys.argv[2])
-encoding.EXACT = int(sys.argv[3])
 from gitmem.engine import nearness
 start = time.perf_counter()
-encoding.nearest(found, question, None, (), 200, {})
+nearness.Vectors(found, *encoding.space(), None, ()).nearest(question, {})
 taken = time.perf_counter() - start
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(taken, peak.split()[1])
@@ -83,11 +81,16 @@ def store_of(bench: Bench, size: int) -> pathlib.Path:
     bench.once([*git_mem, "index"], path)
     del bench.env["GIT_MEM_ENCODER"]
     subprocess.run(["git", "config", "mem.promptContext", "true"], cwd=path, check=True)
-    os.chdir(path)
-    store = open_store(bench.env)
-    store.with_cache(lambda found: model_vectors.fill(found, Generated()))
-    store.close()
+    generate(path, bench.env)
     return path
+
+
+def generate(path: pathlib.Path, env: dict[str, str]) -> None:
+    """Gives every memory of a repository a generated vector."""
+    store = open_store(env, str(path))
+    store.with_cache(lambda found: model_vectors.fill(found, Generated()))
+    store.with_cache(lambda found: hubness.refresh(found, encoding.space()[0]))
+    store.close()
 
 
 def hook(
@@ -140,7 +143,7 @@ def hooks(bench: Bench, size: int, prompts: list[str], path: pathlib.Path) -> st
     )
 
 
-def alone(size: int, root: pathlib.Path, exact: int) -> tuple[str, float]:
+def alone(size: int, root: pathlib.Path) -> tuple[str, float]:
     """(row of the table, median in ms) of a cache with vectors alone, a process for each question;
     its start is not counted.
     """
@@ -151,9 +154,7 @@ def alone(size: int, root: pathlib.Path, exact: int) -> tuple[str, float]:
         assert held
         for first in range(0, size, model_vectors.CHUNK):
             vectors = model.embed([""] * min(model_vectors.CHUNK, size - first))
-            model_vectors.put(
-                made.db, model.space, first // model_vectors.CHUNK, dict(enumerate(vectors))
-            )
+            model_vectors.put(made.db, model.space, dict(enumerate(vectors, first)))
         made.set_meta("count", str(size))
     made.close()
     floor, taken, peaks = [], [], []
@@ -161,7 +162,7 @@ def alone(size: int, root: pathlib.Path, exact: int) -> tuple[str, float]:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-c", "import sqlite3"], check=True)
         floor.append(time.perf_counter() - start)
-        argv = [sys.executable, "-P", "-c", ASK, place, question.hex(), str(exact)]
+        argv = [sys.executable, "-P", "-c", ASK, place, question.hex()]
         said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
         taken.append(float(said[0]))
         peaks.append(int(said[1]) / 1024)
@@ -212,12 +213,6 @@ def main() -> None:
     )
     parser.add_argument("--sizes", nargs="*", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--alone", nargs="*", type=int, default=[])
-    parser.add_argument(
-        "--exact",
-        type=int,
-        default=encoding.EXACT,
-        help="memories up to which every vector is compared, with --alone",
-    )
     parser.add_argument("--prompts", type=int, default=60)
     parser.add_argument("--plot", type=pathlib.Path, help="an SVG of what --alone measures")
     given = parser.parse_args()
@@ -234,7 +229,7 @@ def main() -> None:
                 print(hooks(bench, size, prompts, store_of(bench, size)), flush=True)
         points = []
         for size in given.alone:
-            row, middle = alone(size, root, given.exact)
+            row, middle = alone(size, root)
             points.append((size, middle))
             print(row, flush=True)
         if given.plot:
