@@ -5,6 +5,7 @@ ranking; and what may not count.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from typing import Any
@@ -448,9 +449,34 @@ def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Pla
             "prompt": {"injected": 4, "used": 2, "ignored": 2},
             "start": {"injected": 1, "used": 1, "ignored": 0},
         },
+        "by_confidence": {
+            "none stated": {"injected": 4, "used": 2, "ignored": 2, "contradicted": 0},
+        },
     }
     text = place.lab.mem(place.repo, "stats")
     assert "4 (2 used, 2 not), in 2 sessions" in text and "{" not in text
+
+
+def test_stats_count_by_the_confidence_stated_not_by_what_use_made_of_it(place: Place) -> None:
+    drafts = [{"body": f"A log is kept {p} years", "confidence": p} for p in (0.9, 0.7, 0.2)]
+    lines = "\n".join(map(json.dumps, drafts))
+    said = place.lab.mem(place.repo, "remember", "--jsonl", "-", "--json", stdin=lines)
+    sure, fair, doubtful = (json.loads(line)["id"] for line in said.splitlines())
+    for n in range(3):
+        place.session(f"s{n}", [doubtful, fair, "0" * 32], cited=[doubtful])
+    place.tend()
+    line = {"v": 1, "op": "feedback", "id": "3" * 32, "contradicted": {sure: [], fair: []}}
+    place.lab.git(place.repo, "notes", "--ref=mem/private", "append", "-m", json.dumps(line))
+    place.lab.mem(place.repo, "forget", fair)  # it was told all the same
+    found = place.lab.json(place.repo, "stats")["feedback"]["by_confidence"]
+    assert list(found.items()) == [
+        ("90 to 100 %", {"injected": 0, "used": 0, "ignored": 0, "contradicted": 1}),
+        ("70 to 89 %", {"injected": 3, "used": 0, "ignored": 3, "contradicted": 1}),
+        ("below 50 %", {"injected": 3, "used": 3, "ignored": 0, "contradicted": 0}),
+        ("gone", {"injected": 3, "used": 0, "ignored": 3, "contradicted": 0}),
+    ]
+    text = place.lab.mem(place.repo, "stats")
+    assert re.search("confidence 70 to 89 %: *3 .0 used, 3 not., 1 contradicted", text)
 
 
 def test_the_table_is_read_by_rows_alone() -> None:

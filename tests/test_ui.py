@@ -70,6 +70,20 @@ def test_the_page_holds_each_memory_with_its_commit_paths_and_history(place: Pla
     assert found["branch"] == "main" and found["repository"] == "repo"
 
 
+def test_the_page_says_what_became_of_suggestions_by_their_confidence(place: Place) -> None:
+    sure = place.one("Rounded per line", confidence=0.93)
+    place.lab.mem(place.repo, "review", "--accept", sure)
+    for text, stated in (("Rounded down", 0.91), ("Rounded up", 0.55)):
+        doubtful = place.one(text, confidence=stated)
+        place.lab.mem(place.repo, "review", "--reject", doubtful)
+    place.one("Not decided yet", confidence=0.75)
+    assert list(gathered(place)["feedback"]["decided"].items()) == [
+        ("90 to 100 %", {"accepted": 1, "rejected": 1}),
+        ("50 to 69 %", {"accepted": 0, "rejected": 1}),
+    ]
+    assert "feedback" not in gathered(place, "team")
+
+
 def test_a_page_of_the_team_says_nothing_of_private_notes(place: Place) -> None:
     mem, repo = place.lab.mem, place.repo
     shared = place.lab.json(repo, "remember", "Known to all")

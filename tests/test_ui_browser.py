@@ -40,14 +40,36 @@ def memory(n: int, **fields: Any) -> dict[str, Any]:
     }
 
 
+FEEDBACK = {
+    "injected": 130,
+    "by_type": {"decision": {"injected": 130, "used": 52, "ignored": 78}},
+    "by_confidence": {
+        "90 to 100 %": {"injected": 120, "used": 51, "ignored": 69, "contradicted": 0},
+        "below 50 %": {"injected": 10, "used": 1, "ignored": 9, "contradicted": 1234},
+    },
+    "decided": {"50 to 69 %": {"accepted": 12, "rejected": 8}},
+}
+
+
 def written(file: pathlib.Path, memories: list[dict[str, Any]]) -> str:
     commits = {
         f"{n:040x}": {"commit": f"{n:040x}", "subject": f"Commit {n}", "date": "2026-03-01"}
         for n in range(50)
     }
-    data = {"repository": "shop", "branch": "main", "memories": memories, "commits": commits}
+    data = {
+        "repository": "shop",
+        "branch": "main",
+        "memories": memories,
+        "commits": commits,
+        "feedback": FEEDBACK,
+    }
     file.write_text(page.joined(data).html, encoding="utf-8")
     return file.as_uri()
+
+
+def press(tab: browser.Tab, view: str) -> None:
+    buttons = "[...document.querySelectorAll('nav button')]"
+    tab.run(f"{buttons}.find(b => b.textContent === '{view}').click()")
 
 
 @contextmanager
@@ -99,8 +121,7 @@ def test_10_000_memories_are_loaded_searched_and_read_with_keys(tmp_path: pathli
         tab.press("k")
         assert tab.run("document.activeElement.innerText").startswith("Memory number 0")
         for view in ("Timeline", "Statistics", "Memories"):
-            buttons = "[...document.querySelectorAll('nav button')]"
-            tab.run(f"{buttons}.find(b => b.textContent === '{view}').click()")
+            press(tab, view)
             assert tab.run("document.getElementById('view').innerText.length") > 100
         assert tab.run("document.title") == "git mem: shop"
         assert tab.errors == []
@@ -124,6 +145,22 @@ def test_the_filters_narrow_the_list_and_private_memories_are_marked(
             assert tab.run("document.querySelectorAll('.row').length") == expected
         assert "private" in tab.run("document.querySelector('.row').innerText")
         assert tab.run("document.documentElement.scrollWidth") <= 400
+        assert tab.errors == []
+
+
+def test_the_statistics_say_how_far_confidences_held(tmp_path: pathlib.Path) -> None:
+    url = written(tmp_path / "page.html", [memory(n) for n in range(3)])
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(400, 800)
+        tab.open(url)
+        press(tab, "Statistics")
+        rows = tab.run("[...document.querySelectorAll('tbody tr')].map(r => r.innerText)")
+        assert "90 to 100 %\t120\t51\t43 %\t0" in rows
+        assert "below 50 %\t10\t1\ttoo few\t1,234" in rows
+        assert "50 to 69 %\t12\t8\t60 %" in rows
+        assert tab.run("document.documentElement.scrollWidth") <= 400
+        widths = "[...document.querySelectorAll('tbody th')].map(cell => cell.clientWidth)"
+        assert min(tab.run(widths)) > 60  # room for the words
         assert tab.errors == []
 
 

@@ -1,4 +1,5 @@
-"""What became of what was told, for `git mem stats`: told, used, ignored, by type and by route.
+"""What became of what was told, for `git mem stats`: told, used, ignored, by type, by route and by
+the confidence that a memory's writer stated.
 
 Counted from records, never estimated. One thing told is one memory in one session, however often it
 was shown there. It was used if `usage` says so, and ignored otherwise, be it read or not. If two
@@ -15,6 +16,13 @@ from ..engine import usage_store
 from ..engine.cache import Cache
 
 GONE = "gone"  # the type of a memory that is not here any more
+BANDS = {"90 to 100 %": 0.9, "70 to 89 %": 0.7, "50 to 69 %": 0.5, "below 50 %": 0.0}
+NONE = "none stated"
+
+
+def band(stated: float | None) -> str:
+    """One of BANDS for a confidence, NONE for none."""
+    return NONE if stated is None else next(name for name, p in BANDS.items() if stated >= p)
 
 
 def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
@@ -33,13 +41,20 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
         else:
             accepted += how == confidence.ACCEPTED
             rejected += how == confidence.REJECTED
-    named = "SELECT substr(id, 1, ?), max(type) FROM memory GROUP BY 1 HAVING min(id) = max(id)"
-    types = dict(cache.db.execute(named, (short.DIGITS,)))
+    named = (
+        "SELECT substr(id, 1, ?), max(type), max(confidence) FROM memory"
+        " GROUP BY 1 HAVING min(id) = max(id)"
+    )
+    known = {id: (type, p) for id, type, p in cache.db.execute(named, (short.DIGITS,))}
+    types = {id: type for id, (type, _) in known.items()}
+    bands = {id: band(p) for id, (_, p) in known.items()}
     by_type: dict[str, list[bool]] = defaultdict(list)
+    by_band: dict[str, list[bool]] = defaultdict(list)
     by_route: dict[str, list[bool]] = defaultdict(list)
     for (session, id), routes in told.items():
         good = (session, id) in used
         by_type[types.get(id) or GONE].append(good)
+        by_band[bands.get(id, GONE)].append(good)
         for route in routes:
             by_route[route].append(good)
     sessions = {session for session, _ in (*told, *used)}
@@ -55,6 +70,7 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
         "contradicted": len(against),
         "by_type": _sorted(by_type),
         "by_route": _sorted(by_route),
+        "by_confidence": _banded(by_band, [bands.get(short.of(id), GONE) for id in against]),
     }
 
 
@@ -65,6 +81,14 @@ def _row(used: list[bool]) -> dict[str, int]:
 def _sorted(rows: dict[str, list[bool]]) -> dict[str, dict[str, int]]:
     order = sorted(rows, key=lambda name: (-len(rows[name]), name))
     return {name: _row(rows[name]) for name in order}
+
+
+def _banded(told: dict[str, list[bool]], against: list[str]) -> dict[str, dict[str, int]]:
+    """The surest first. `against`: a band for each memory that was contradicted."""
+    order = [name for name in (*BANDS, NONE, GONE) if told.get(name) or name in against]
+    return {
+        name: {**_row(told.get(name, [])), "contradicted": against.count(name)} for name in order
+    }
 
 
 def _answers(cache: Cache) -> int:
@@ -92,6 +116,11 @@ def lines(numbers: dict[str, Any]) -> list[tuple[str, str]]:
         out.append(("told to agents", f"{_of(numbers)}, in {numbers['sessions']} sessions"))
     out += [(f"told by {route}", _of(row)) for route, row in numbers["by_route"].items()]
     out += [(f"told of {type}", _of(row)) for type, row in numbers["by_type"].items()]
+    out += [
+        (f"told with confidence {name}", f"{_of(row)}, {row['contradicted']} contradicted")
+        for name, row in numbers["by_confidence"].items()
+        if name in BANDS  # where nobody stated one, the sum says the same
+    ]
     if numbers["used"]:
         why = (
             f"an answer named it {numbers['cited']}, a file it names was changed afterwards"

@@ -13,14 +13,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import __version__
-from ..agents import receipts
 from ..capture import review, suggestions
 from ..core import record, sanitize
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.memory_rows import SCOPE_BITS
+from ..feedback import usage_stats
 from ..git import commit_facts
 from ..memory import graph, listing, proposals
+from ..memory.review_records import REJECTED, WAITING
 from ..store import Store
 
 MOST_GRAPH = 3_000  # memories: communities take two seconds; 10,000 would take eight
@@ -53,7 +54,7 @@ def gather(store: Store, scope: str = "", served: bool = False) -> dict[str, Any
         "memories": items,
         "commits": commit_facts.facts(store.repo.git, [*places, *filter(None, [head])]),
         "communities": _communities(store, len(items)) if not scope else [],
-        "feedback": {} if scope else _feedback(store),
+        "feedback": {} if scope else store.with_cache(_feedback)[0],
     }
     if served and scope != "team":  # suggestions are private
         found |= {"served": True, "queue": _queue(store)}
@@ -103,9 +104,18 @@ def _communities(store: Store, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _feedback(store: Store) -> dict[str, Any]:
-    numbers = store.with_cache(receipts.counts)[0]
-    return {name: numbers[name] for name in ("sessions", "shown", "feedback")}
+def _feedback(cache: Cache) -> dict[str, Any]:
+    return {**usage_stats.counts(cache), "decided": _decided(cache)}
+
+
+def _decided(cache: Cache) -> dict[str, dict[str, int]]:
+    """What became of suggestions, by the confidence that capture had when it made them."""
+    out = {name: {"accepted": 0, "rejected": 0} for name in (*usage_stats.BANDS, usage_stats.NONE)}
+    for s in suggestions.stored(cache).values():
+        if s.state != WAITING:
+            said = "rejected" if s.state == REJECTED else "accepted"
+            out[usage_stats.band(s.number("confidence"))][said] += 1
+    return {name: counts for name, counts in out.items() if any(counts.values())}
 
 
 def _queue(store: Store) -> list[dict[str, Any]]:

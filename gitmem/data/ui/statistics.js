@@ -64,6 +64,66 @@ function growth() {
   ];
 }
 
+const TOLD = { told: "injected", used: "used", "not used": "ignored" };
+/** Rows of numbers; `columns`: what stands in the head, and a key of a row or a function of it. */
+function table(title, first, rows, columns) {
+  if (!rows || !Object.keys(rows).length) return [];
+  const head = (text, number) => make("th", { scope: "col", class: number && "number" }, text);
+  const cell = (n, key) => {
+    const value = typeof key === "function" ? key(n) : n[key];
+    return make("td", { class: "number" }, value.toLocaleString("en"));
+  };
+  const line = ([name, n]) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, name),
+      Object.values(columns).map((key) => cell(n, key)),
+    );
+  return [
+    make("h2", {}, title),
+    make(
+      "table",
+      {},
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          head(first),
+          Object.keys(columns).map((text) => head(text, true)),
+        ),
+      ),
+      make("tbody", {}, Object.entries(rows).map(line)),
+    ),
+  ];
+}
+
+const FEWEST = 20; // of fewer a share says little, as for `git mem calibrate`
+const share = (part, of) => (of < FEWEST ? "too few" : `${Math.round((100 * part) / of)} %`);
+/** What use and review showed, beside the confidence stated before. */
+function reliability(feedback) {
+  const tables = [
+    ...table("Reliability of confidence: memories told", "stated", feedback.by_confidence, {
+      told: "injected",
+      used: "used",
+      "share used": (n) => share(n.used, n.injected),
+      contradicted: "contradicted",
+    }),
+    ...table("Reliability of confidence: suggestions decided", "stated", feedback.decided, {
+      accepted: "accepted",
+      rejected: "rejected",
+      "share accepted": (n) => share(n.accepted, n.accepted + n.rejected),
+    }),
+  ];
+  const about =
+    "Confidence is reliable where a higher band is used or accepted more, and contradicted less." +
+    ` Of fewer than ${FEWEST} no share is shown. Not used is not wrong: the task may have been` +
+    " another.";
+  return tables.length ? [...tables, make("p", { class: "soft below" }, about)] : [];
+}
+
 function statistics() {
   const active = memories.filter((m) => m.status !== "superseded");
   const numbers = [
@@ -74,42 +134,7 @@ function statistics() {
     ["unmerged", active.filter((m) => state(m) === "unmerged").length],
     ["superseded", memories.length - active.length],
   ];
-  const feedback = (data.feedback && data.feedback.feedback) || {};
-  const told = (title, rows) =>
-    rows && Object.keys(rows).length
-      ? [
-          make("h2", {}, title),
-          make(
-            "table",
-            {},
-            make(
-              "thead",
-              {},
-              make(
-                "tr",
-                {},
-                ["", "told", "used", "not used"].map((t, i) =>
-                  make("th", { scope: "col", class: i ? "number" : null }, t),
-                ),
-              ),
-            ),
-            make(
-              "tbody",
-              {},
-              Object.entries(rows).map(([key, n]) =>
-                make(
-                  "tr",
-                  {},
-                  make("th", { scope: "row" }, key),
-                  [n.injected, n.used, n.ignored].map((v) =>
-                    make("td", { class: "number" }, v.toLocaleString("en")),
-                  ),
-                ),
-              ),
-            ),
-          ),
-        ]
-      : [];
+  const feedback = data.feedback || {};
   const nothing =
     !feedback.injected && !data.scope
       ? [
@@ -131,8 +156,9 @@ function statistics() {
       count((m) => m.type),
     ),
     ...bars("Authors", count((m) => name(m.author)).slice(0, 10)),
-    ...told("Told to agents, by type", feedback.by_type),
-    ...told("Told to agents, by route", feedback.by_route),
+    ...table("Told to agents, by type", "type", feedback.by_type, TOLD),
+    ...table("Told to agents, by route", "route", feedback.by_route, TOLD),
     ...nothing,
+    ...reliability(feedback),
   );
 }
