@@ -45,6 +45,13 @@ def test_init_is_quiet_the_second_time_and_uninstall_restores_byte_for_byte(
     )
 
 
+def test_init_names_the_tour_where_nobody_has_remembered_anything(lab: Lab) -> None:
+    path = lab.repo()
+    assert "\n  git mem tour " in lab.mem(path, "init")
+    lab.mem(path, "remember", "a fact")
+    assert "git mem tour" not in lab.mem(path, "init")
+
+
 def test_a_fetch_brings_the_teams_memories_and_a_stock_merge_unites_them(lab: Lab) -> None:
     lab.repo("seed")
     lab.git(lab.root, "clone", "-q", "--bare", "seed", "hub.git")

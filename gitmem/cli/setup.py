@@ -57,6 +57,7 @@ def init_command(
         if not count:
             yield '  git mem remember "why something is as it is" --type decision'
             yield '  git mem recall "a question in your own words"'
+            yield "  git mem tour   shows how it works, in a repository of its own"
         if offered:
             yield f"  git mem sync   '{remote}' has memories of the team"
 
