@@ -123,6 +123,40 @@ def test_a_project_has_it_in_a_file_that_can_be_committed(
     assert files(lab.root) == before
 
 
+@pytest.mark.parametrize("agent", targets.AGENTS)
+def test_a_dry_run_shows_what_each_file_would_get_and_writes_nothing(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    words = ("install", agent, "--project", "--mcp")
+    path = place(lab, repo, agent, "project")
+    put(path, text_of(path, "other", OTHER))
+    before = files(lab.root)
+    said = lab.mem(repo, *words, "--dry-run")
+    texts = lab.json(repo, *words, "-n")["texts"]
+    assert files(lab.root) == before and not (lab.root / ".local").exists()
+    assert "nothing was written" in said and '"git-mem"' in texts[str(path)]
+    lab.mem(repo, *words)
+    for name, text in texts.items():
+        assert f"'{name}' would get" in said and text.strip("\n, ").splitlines()[0] in said
+        assert text.strip("\n, ") in pathlib.Path(name).read_text("utf-8")
+    assert "nothing had to change" in lab.mem(repo, *words, "-n")
+
+
+def test_a_dry_run_changes_no_setting_of_git(lab: Lab, repo: pathlib.Path) -> None:
+    before = files(lab.root)
+    for target in ("claude", "agents-md"):
+        lab.mem(repo, "install", target, "--project", "-n")
+    said = lab.mem(repo, "install", "claude", "-n")
+    assert "promptContext = true" in said and files(lab.root) == before
+
+
+@pytest.mark.parametrize("target", ["git", "completion"])
+def test_a_dry_run_of_what_is_no_agent_is_refused(
+    lab: Lab, repo: pathlib.Path, target: str
+) -> None:
+    assert "--dry-run goes with the name of an agent" in refused(lab, repo, target, "--dry-run")
+
+
 def test_unasked_no_server_is_entered(lab: Lab, repo: pathlib.Path) -> None:
     for agent in USERS:
         lab.mem(repo, "install", agent)

@@ -38,13 +38,15 @@ def install(
     scope: str = "",
     allow: bool | None = None,
     mcp: bool = False,
-) -> tuple[list[str], list[str]]:
-    """(what was done, hints). `scope`: user (the default) or project; `allow`: whether the agent
-    may run git mem without asking, None: as it is. `mcp`: also our server, among those it starts.
+    dry: bool = False,
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """(what was done, hints, {}). `scope`: user (the default) or project; `allow`: whether the
+    agent may run git mem without asking, None: as it is. `mcp`: also our server, among those it
+    starts. `dry`: nothing is written; the third value has the text that each file would get.
     """
-    with install_log.opened(environ) as log:
+    with install_log.opened(environ, dry) as log:
         if target in targets.SECTIONS:
-            return _install_section(log, _top(repo, target), target), []
+            return _install_section(log, _top(repo, target), target), [], log.would
         agent = targets.AGENTS[target]
         if allow and target != "claude":
             reason = f"{agent.title} keeps no such permission in its settings"
@@ -69,8 +71,8 @@ def install(
             hints.append(f"{agent.title} cannot read '{path}' ({reason}), {silent}")
         if scope == PROJECT and not on_path:
             hints.append("git-mem is not on PATH: the hooks do nothing until it is")
-        more, hint = _set_prompt_context(log, environ, repo, scope)
-        return done + more, hints + hint
+        more, hint = _set_prompt_context(log, environ, repo, scope, dry)
+        return done + more, hints + hint, log.would
 
 
 def uninstall(
@@ -334,7 +336,7 @@ def _install_section(log: Ledger, top: str, target: str) -> list[str]:
 
 
 def _set_prompt_context(
-    log: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str
+    log: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str, dry: bool
 ) -> tuple[list[str], list[str]]:
     """(what was done, hints): prompts get memories, unless somebody chose a value."""
     git = repo.git if repo else Git()
@@ -349,7 +351,8 @@ def _set_prompt_context(
             return [], [] if chosen == "true" else [f"{_KEY} is {chosen}: prompts get no memories"]
         if scope == PROJECT:
             assert repo is not None
-            config_journal.add(repo, _STEP, [(_KEY, "true")])
+            if not dry:
+                config_journal.add(repo, _STEP, [(_KEY, "true")])
             return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
         text = install_log.read(path)
         new, spans = _with_setting(text or "")

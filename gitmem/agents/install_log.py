@@ -30,11 +30,14 @@ LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
 
 
 class Ledger:
-    """The notes of one user, while their lock is held."""
+    """The notes of one user, while their lock is held. `dry`: nothing is written, and `would` has
+    each file that would change, with the text it would get."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, dry: bool = False) -> None:
         self._path = path
+        self._dry = dry
         self.files: dict[str, dict[str, Any]] = _load(path)
+        self.would: dict[str, str] = {}
 
     def known(self, file: str) -> dict[str, Any]:
         """What is noted of a file, empty for nothing."""
@@ -74,6 +77,10 @@ class Ledger:
         if read(real) != before:
             hint = "run the command again; nothing was changed"
             raise MemError(f"'{file}' changed while git mem was editing it", hint=hint)
+        if self._dry:
+            new = text or ""
+            self.would[file] = "".join(new[start:end] for start, end in sorted(spans or ()))
+            return True
         note = self.files.get(real, {})
         made: list[str] = []
         try:
@@ -123,11 +130,16 @@ class Ledger:
 
 
 @contextlib.contextmanager
-def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
-    """The ledger, locked. Raises MemError where it cannot be kept: then nothing is changed."""
+def opened(environ: Mapping[str, str], dry: bool = False) -> Iterator[Ledger]:
+    """The ledger, locked, or one that writes nothing. Raises MemError where it cannot be kept: then
+    nothing is changed.
+    """
     path = place(environ)
     if not path:
         raise MemError("no home directory", hint="set HOME; nothing was changed")
+    if dry:
+        yield Ledger(path, dry)
+        return
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         if not os.access(os.path.dirname(path), os.W_OK):

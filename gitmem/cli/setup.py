@@ -91,7 +91,7 @@ def _offer(store: Store) -> Iterator[str]:
             continue  # this user has no such agent, or it has git mem
         question = f"Give {agent.title} memories at a session's start and with each prompt?"
         if confirmed(question):
-            done, hints = install.install(os.environ, store.repo, name)
+            done, hints, _ = install.install(os.environ, store.repo, name)
             yield from [f"  {line}" for line in done + hints]
     question = "Keep what commit messages decide and explain as private memories?"
     unset = store.settings.origins["capture"] == "default"  # else somebody has decided it
@@ -123,6 +123,7 @@ def install_command(
         "git: also a hook that warns before a push would publish private memories, and shares"
         " memories if mem.autoSync is true.",
     ),
+    dry_run: bool = flag("--dry-run -n", "An agent: write nothing, say what would be written."),
 ) -> Answer:
     """Put git mem into git's hooks, an agent's settings, or the shells.
 
@@ -135,6 +136,8 @@ def install_command(
         raise UsageError("--allow goes with `git mem install claude`")
     if mcp and target not in targets.AGENTS:
         raise UsageError("--mcp goes with the name of an agent")
+    if dry_run and target in ("git", shells.TARGET):
+        raise UsageError("--dry-run goes with the name of an agent, agents-md or claude-md")
     if mcp:
         needs_mcp()
     if target == shells.TARGET:
@@ -142,10 +145,16 @@ def install_command(
         return _installed(done, hints)
     if target != "git":
         with _maybe_repo() as repo:
-            if target == "claude" and allow is None and not as_json and interactive():
+            asks = target == "claude" and allow is None and not (as_json or dry_run)
+            if asks and interactive():
                 question = "May Claude Code run `git mem` commands without asking each time?"
                 allow = confirmed(question) or None
-            done, hints = install.install(os.environ, repo, target, scope, allow, mcp)
+            done, hints, texts = install.install(
+                os.environ, repo, target, scope, allow, mcp, dry_run
+            )
+        if dry_run:
+            facts = {"changed": done, "hints": hints, "dry_run": True, "texts": texts}
+            return Answer(facts, _preview(done, hints, texts))
         shown = "`git mem context` shows what a session is told"
         return _installed(done, hints, f"{shown}; `git mem uninstall {target}` takes this back")
     with opened() as store:
@@ -162,6 +171,15 @@ def _installed(done: list[str], hints: list[str], after: str = "") -> Answer:
     lines = [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
     lines += [after] if after and done else []
     return Answer({"changed": done, "hints": hints}, lines)
+
+
+def _preview(done: list[str], hints: list[str], texts: dict[str, str]) -> Iterator[str]:
+    """What `install` would do, and the text that each file would get."""
+    yield from [*(done or [_SAME]), *(f"note: {hint}" for hint in hints)]
+    for file, text in texts.items():
+        yield f"'{file}' would get"
+        yield from [f"  {line}" for line in text.strip("\r\n").splitlines()]
+    yield "nothing was written"
 
 
 @contextmanager
