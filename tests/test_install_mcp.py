@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from install_world import files, put
+from install_world import files, problems, put
 
 from gitmem.agents import mcp_entry, targets
 
@@ -155,6 +155,47 @@ def test_a_dry_run_of_what_is_no_agent_is_refused(
     lab: Lab, repo: pathlib.Path, target: str
 ) -> None:
     assert "--dry-run goes with the name of an agent" in refused(lab, repo, target, "--dry-run")
+
+
+def test_doctor_says_where_the_server_is_and_who_has_none(lab: Lab, repo: pathlib.Path) -> None:
+    for agent in USERS:
+        lab.mem(repo, "install", agent)
+        title = targets.AGENTS[agent].title
+        assert f"{title} has no MCP server of git mem" in problems(lab, repo)
+        lab.mem(repo, "install", agent, "--mcp")
+        assert f"{title}: MCP server in '{place(lab, repo, agent)}'" in lab.mem(repo, "doctor")
+    assert "MCP" not in problems(lab, repo)
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_doctor_names_a_server_whose_program_is_gone_and_what_mends_it(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    path = place(lab, repo, agent)
+    lab.mem(repo, "install", agent, "--mcp")
+    text = path.read_text("utf-8")
+    broken = text.replace('= "git-mem"', '= "/gone/git-mem"').replace(
+        '": "git-mem"', '": "/gone/git-mem"'
+    )
+    path.write_text(broken, "utf-8")
+    found = [f for f in lab.json(repo, "doctor") if "cannot start" in f["text"]]
+    assert [f["level"] for f in found] == ["warn"] and "no '/gone/git-mem'" in found[0]["text"]
+    command = f"git mem install {agent} --user --mcp"
+    assert f"`{command}`" in found[0]["hint"]
+    lab.mem(repo, *command.split()[2:])
+    assert "cannot start" not in problems(lab, repo)
+
+
+def test_doctor_leaves_the_entry_of_a_user_to_its_user(lab: Lab, repo: pathlib.Path) -> None:
+    server = {"command": "/gone/git-mem", "args": ["mcp"]}
+    text = json.dumps({"projects": {str(repo): {"mcpServers": {"git-mem": server}}}})
+    path = put(place(lab, repo, "claude"), text)  # as `claude mcp add` does
+    (found,) = [f for f in lab.json(repo, "doctor") if "cannot start" in f["text"]]
+    assert str(path) in found["text"] and "by hand" in found["hint"]
+    put(path, text.replace("/gone/git-mem", "${PROGRAM}"))
+    assert f"MCP server in '{path}'" in lab.mem(repo, "doctor")
+    put(path, text[:-1])
+    assert f"'{path}' is not judged" in problems(lab, repo)
 
 
 def test_unasked_no_server_is_entered(lab: Lab, repo: pathlib.Path) -> None:

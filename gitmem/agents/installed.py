@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import MemError
 from ..git.repository import Repo
-from . import automemory, install_log, targets
+from . import automemory, install_log, mcp_entry, targets
 from .jsonedit import Broken, Doc
 
 LOCAL, PLUGIN = "local", "plugin"  # beside targets.USER and targets.PROJECT
@@ -27,6 +27,18 @@ class Found(NamedTuple):
     scope: str
     path: str
     commands: Mapping[str, list[str]] = {}
+    problem: str = ""
+
+
+class Server(NamedTuple):
+    """Our entry among an agent's MCP servers. `missing`: the program that it names and that is not
+    there; `problem`: why the file cannot be read.
+    """
+
+    target: str
+    path: str
+    missing: str = ""
+    hint: str = ""
     problem: str = ""
 
 
@@ -99,6 +111,41 @@ def _look(target: str, scope: str, path: str) -> Found | None:
     events = dict.fromkeys(event for _, event, _ in found)
     commands = {event: [c for _, at, c in found if at == event] for event in events}
     return Found(target, scope, path, commands) if commands else None
+
+
+def servers(environ: Mapping[str, str], repo: Repo | None) -> list[Server]:
+    """The entries of our server that agents find for this user and this working tree."""
+    top, out = repo.top if repo else "", []
+    for agent in targets.AGENTS.values():
+        for scope in (targets.USER, targets.PROJECT):
+            path = mcp_entry.file(environ, top, agent, scope)
+            try:
+                text = (install_log.read(path) or "") if path else ""
+                entry = mcp_entry.found(path, text, top) if mcp_entry.NAME in text else None
+            except (ValueError, MemError) as e:
+                out.append(Server(agent.name, path, problem=str(e)))
+                continue
+            if entry is not None:
+                lacks = _missing(environ, top, entry)
+                hint = _mending(environ, agent, scope, path) if lacks else ""
+                out.append(Server(agent.name, path, lacks, hint))
+    return out
+
+
+def _missing(environ: Mapping[str, str], top: str, entry: Any) -> str:
+    """The program that an entry starts, where it is not there; "" also where nobody can tell."""
+    program = entry.get("command") if isinstance(entry, dict) else None
+    if not isinstance(program, str) or "$" in program:
+        return ""
+    path = os.path.join(top, program) if os.sep in program else program
+    return "" if shutil.which(path, path=environ.get("PATH", "")) else program
+
+
+def _mending(environ: Mapping[str, str], agent: targets.Agent, scope: str, path: str) -> str:
+    if not install_log.Ledger(install_log.place(environ)).known(path).get("server"):
+        return "mend 'command' there by hand: git mem leaves an entry that it did not make"
+    on_path = "with git-mem on PATH " if scope == targets.PROJECT else ""
+    return f"{on_path}run `git mem install {agent.name} --{scope} --mcp`"
 
 
 def unread(agent: targets.Agent, path: str) -> str:

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from .jsonedit import Doc
 from .targets import PROJECT, Agent
 
 NAME = "git-mem"
@@ -62,6 +63,17 @@ def same(found: Any, new: dict[str, Any]) -> bool:
     return isinstance(found, dict) and all(
         found.get(key) == new[key] for key in ("command", "args")
     )
+
+
+def found(path: str, text: str, top: str) -> Any:
+    """The entry of our name in a file, None for none. Raises ValueError for what is not understood.
+
+    Claude Code has servers of one working tree in the user's file, too: `claude mcp add` does so.
+    """
+    if path.endswith(".toml"):
+        return in_toml(text)
+    doc = Doc(text)
+    return doc.value("projects", top, "mcpServers", NAME) or doc.value("mcpServers", NAME)
 
 
 def in_toml(text: str) -> Any:

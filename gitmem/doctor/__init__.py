@@ -21,6 +21,7 @@ CHECKS = (
     setup_checks.hooks,
     setup_checks.logs,
     setup_checks.agents,
+    setup_checks.mcp_servers,
     setup_checks.remarks,
     memory_checks.locks,
     memory_checks.notes_and_cache,

@@ -155,6 +155,29 @@ def agents(store: Store) -> Iterator[Finding]:
         yield Finding(OFF, "nothing is kept by itself", hint)
 
 
+def mcp_servers(store: Store) -> Iterator[Finding]:
+    """Which agents that have git mem start its MCP server, and whether they can."""
+    servers = installed.servers(os.environ, store.repo)
+    for one in servers:
+        title = targets.AGENTS[one.target].title
+        if one.problem:
+            yield Finding(OFF, f"'{one.path}' is not judged: {one.problem}")
+        elif one.missing:
+            text = f"the MCP server in '{one.path}' cannot start: no '{one.missing}'"
+            yield Finding(WARN, f"{title}: {text}", one.hint)
+        else:
+            yield Finding(OK, f"{title}: MCP server in '{one.path}'")
+    found = installed.state(os.environ, store.repo)
+    served = {one.target for one in servers}
+    served |= {one.target for one in found if one.scope == installed.PLUGIN}  # it brings one
+    for name in dict.fromkeys(one.target for one in found):
+        if name in targets.AGENTS and name not in served:
+            agent = targets.AGENTS[name]
+            where = "" if agent.user else " --project"
+            hint = f"`git mem install {name}{where} --mcp` enters it"
+            yield Finding(OFF, f"{agent.title} has no MCP server of git mem", hint)
+
+
 def packaged(store: Store) -> Iterator[Finding]:
     """Whether questions and memories can be read by the packaged table and encoder."""
     again = "install git mem again"
