@@ -137,8 +137,9 @@ def test_a_dry_run_shows_what_each_file_would_get_and_writes_nothing(
     assert "nothing was written" in said and '"git-mem"' in texts[str(path)]
     lab.mem(repo, *words)
     for name, text in texts.items():
-        assert f"'{name}' would get" in said and text.strip("\n, ").splitlines()[0] in said
-        assert text.strip("\n, ") in pathlib.Path(name).read_text("utf-8")
+        assert f"'{name}' would get" in said and text.strip("\n").splitlines()[-1] in said
+        now = pathlib.Path(name).read_text("utf-8")
+        assert all(line.strip(", ") in now for line in text.splitlines())
     assert "nothing had to change" in lab.mem(repo, *words, "-n")
 
 
