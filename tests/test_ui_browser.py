@@ -13,6 +13,7 @@ import browser
 import pytest
 import verdict
 from conftest import Lab
+from consolidate_world import MONDAY, WIPED
 from review_world import Place
 
 from gitmem.ui import page
@@ -61,6 +62,7 @@ def written(file: pathlib.Path, memories: list[dict[str, Any]]) -> str:
         "branch": "main",
         "memories": memories,
         "commits": commits,
+        "communities": [{"size": len(memories), "paths": ["src"], "central": memories[:3]}],
         "feedback": FEEDBACK,
     }
     file.write_text(page.joined(data).html, encoding="utf-8")
@@ -120,7 +122,7 @@ def test_10_000_memories_are_loaded_searched_and_read_with_keys(tmp_path: pathli
         tab.press("j")
         tab.press("k")
         assert tab.run("document.activeElement.innerText").startswith("Memory number 0")
-        for view in ("Timeline", "Statistics", "Memories"):
+        for view in ("Timeline", "Communities", "Statistics", "Memories"):
             press(tab, view)
             assert tab.run("document.getElementById('view').innerText.length") > 100
         assert tab.run("document.title") == "git mem: shop"
@@ -164,23 +166,27 @@ def test_the_statistics_say_how_far_confidences_held(tmp_path: pathlib.Path) -> 
         assert tab.errors == []
 
 
+def audited(tab: browser.Tab) -> None:
+    """axe-core finds nothing serious or critical in any view of the page."""
+    if not AXE.exists():
+        pytest.skip("no axe-core: tools/fetch_clients.sh brings it")
+    tab.run(AXE.read_text(encoding="utf-8") + ";0")
+    for view in tab.run("[...document.querySelectorAll('nav button')].map(b => b.textContent)"):
+        press(tab, view)
+        assert (view, tab.run(AUDIT)) == (view, [])
+
+
 @pytest.mark.each
 @pytest.mark.parametrize("dark", [False, True])
 def test_an_audit_of_accessibility_finds_nothing_serious(
     tmp_path: pathlib.Path, dark: bool
 ) -> None:
-    if not AXE.exists():
-        pytest.skip("no axe-core: tools/fetch_clients.sh brings it")
     url = written(tmp_path / "page.html", [memory(n) for n in range(210)])
     with browser.tab(tmp_path / "home") as tab:
         tab.size(1280, 800, dark=dark)
         tab.open(url)
-        tab.run(AXE.read_text(encoding="utf-8") + ";0")
-        buttons = "[...document.querySelectorAll('nav button')]"
-        for n in range(tab.run(f"{buttons}.length")):
-            tab.run(f"{buttons}[{n}].click()")
-            assert tab.run(AUDIT) == []
-        tab.run(f"{buttons}[0].click()")
+        audited(tab)
+        press(tab, "Communities")
         tab.run("document.querySelector('.row').click()")
         tab.wait("!document.getElementById('detail').hidden")
         assert tab.run(AUDIT) == []
@@ -188,6 +194,37 @@ def test_an_audit_of_accessibility_finds_nothing_serious(
         tab.run("document.body.style.cssText = 'color: #777; background: #888'")
         tab.run("document.querySelector('main').append(new Image())")
         assert any(found.startswith("image-alt") for found in tab.run(AUDIT))
+
+
+@pytest.mark.process
+@pytest.mark.each
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_audit_of_the_served_review_finds_nothing_serious(lab: Lab, dark: bool) -> None:
+    place = Place(lab)
+    for text in (WIPED, MONDAY):
+        lab.mem(place.repo, "remember", text, "--type", "decision", "--path", "f0.txt")
+    lab.mem(place.repo, "consolidate")  # a proposal about both
+    taken = place.one("Invoices are rounded per line")
+    with browser.tab(lab.root / "home") as tab, served(place) as url:
+        tab.size(1280, 800, dark=dark)
+        tab.open(url)
+        place.review("--accept", taken)  # meanwhile, elsewhere
+        audited(tab)  # Review is the last
+        boxes = "[...document.querySelectorAll('.waiting')]"
+        assert tab.run(f"{boxes}.length") == 2
+        assert tab.run(f"{boxes}.every(box => box.ariaLabel)")  # which one is accepted
+        press(tab, "Review")
+        for word, verb, kind in (("rounded", "Accept", "bad"), ("wiped", "Reject", "good")):
+            box = f"{boxes}.find(box => box.innerText.includes('{word}'))"
+            buttons = f"[...{box}.querySelectorAll('button')]"
+            tab.run(f"{buttons}.find(b => b.textContent === '{verb}').click()")
+            tab.wait(f"document.querySelector('.waiting [role=status].{kind}')")
+            assert tab.run("document.activeElement.getAttribute('role')") == "status"
+            assert tab.run(AUDIT) == []
+        tab.open(url)
+        audited(tab)  # nothing waits
+        assert "Nothing waits" in tab.run("document.getElementById('view').innerText")
+        assert tab.errors == []
 
 
 @pytest.mark.process

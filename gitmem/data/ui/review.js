@@ -33,7 +33,8 @@ async function decide(item, verb, box) {
 function review() {
   if (!queue.length) $("view").append(make("p", {}, "Nothing waits for a decision."));
   for (const item of queue) {
-    const box = make("article", { class: "waiting" });
+    const title = item.title || item.kind || "Suggestion";
+    const box = make("article", { class: "waiting", "aria-label": title });
     const button = (label, verb) =>
       make("button", { type: "button", onclick: () => decide(item, verb, box) }, label);
     const about = (item.memories || []).map((m) =>
@@ -45,7 +46,7 @@ function review() {
       ),
     );
     box.append(
-      make("h2", {}, item.title || item.kind || "Suggestion"),
+      make("h2", {}, title),
       make(
         "p",
         { class: "facts" },
