@@ -3,10 +3,10 @@
     python perf/vectors.py                          # hooks at 1,000, 10,000 and 100,000 memories
     python perf/vectors.py --alone 1000000          # reading and comparing alone
 
-F, the hook without the encoder and the hook with it run in turn, a prompt each; "asked" are the
-prompts in which the encoder was loaded. Memories and prompts are real texts (`data.py`), the
-memories' vectors are generated: making 100,000 takes an hour, and their direction changes no cost.
-Peak memory is VmHWM of the hook's own process.
+F, the hook without the encoder and the hook with it run in turn, a prompt each. Memories and
+prompts are real texts (`data.py`), the memories' vectors are generated: making 100,000 takes an
+hour, and their direction changes no cost.
+Peak memory is that of the larger of a hook's two processes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -29,17 +30,6 @@ from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.engine import cache, encoding, hubness, model_vectors
 from gitmem.store import open_store
 
-PROBE = """
-import os, sys
-from gitmem.__main__ import main
-leave = os._exit
-def end(status):
-    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
-    print("PROBE", "gitmem.embedding.encoder" in sys.modules, peak.split()[1], file=sys.stderr)
-    leave(status)
-os._exit = end
-main()
-"""
 ASK = """
 import sys, time
 from gitmem.engine import cache, encoding
@@ -52,6 +42,7 @@ taken = time.perf_counter() - start
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(taken, peak.split()[1])
 """
+GIT_MEM = os.path.join(os.path.dirname(sys.executable), "git-mem")
 OFF = {"GIT_MEM_ENCODER": "false"}
 PATIENT = {"GIT_MEM_PATIENCE": "100"}  # a busy machine must not cut short what is measured
 
@@ -94,14 +85,9 @@ def generate(path: pathlib.Path, env: dict[str, str]) -> None:
 
 
 def hook(
-    bench: Bench,
-    path: pathlib.Path,
-    prompt: str,
-    session: str,
-    code: list[str],
-    extra: dict[str, str],
-) -> tuple[float, str]:
-    """(seconds, what it said on stderr) of one cold hook."""
+    bench: Bench, path: pathlib.Path, prompt: str, session: str, extra: dict[str, str]
+) -> tuple[float, float]:
+    """(seconds, MiB of the larger of its two processes) of one cold hook."""
     payload = json.dumps(
         {
             "session_id": session,
@@ -110,36 +96,37 @@ def hook(
             "hook_event_name": "UserPromptSubmit",
         }
     )
-    argv = [sys.executable, "-P", *code, "hook", "UserPromptSubmit"]
     start = time.perf_counter()
-    done = subprocess.run(
-        argv,
+    process = subprocess.Popen(
+        [sys.executable, "-P", GIT_MEM, "hook", "UserPromptSubmit"],
         cwd=path,
         env={**bench.env, **PATIENT, **extra},
-        input=payload,
-        text=True,
-        capture_output=True,
-        check=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
-    return time.perf_counter() - start, done.stderr
+    assert process.stdin and process.stdout
+    process.stdin.write(payload.encode())
+    process.stdin.close()
+    process.stdout.read()
+    _, _, used = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return time.perf_counter() - start, used.ru_maxrss / 1024
 
 
 def hooks(bench: Bench, size: int, prompts: list[str], path: pathlib.Path) -> str:
     floor, off, on, peaks = [], [], [], []
     for n, prompt in enumerate(prompts):
         floor.append(bench.once([sys.executable, "-c", "import sqlite3"], path))
-        off.append(hook(bench, path, prompt, f"off{n}", ["-m", "gitmem"], OFF)[0])
-        taken = hook(bench, path, prompt, f"on{n}", ["-m", "gitmem"], {})[0]
-        said = hook(bench, path, prompt, f"probe{n}", ["-c", PROBE], {})[1]
-        asked, peak = said.rsplit("PROBE ", 1)[1].split()
-        peaks.append(int(peak) / 1024)
-        if asked == "True":
-            on.append(taken)
+        off.append(hook(bench, path, prompt, f"off{n}", OFF)[0])
+        hook(bench, path, "say once more that the encoder is asked", f"again{n}", {})
+        taken, peak = hook(bench, path, prompt, f"on{n}", {})
+        on.append(taken)
+        peaks.append(peak)
     f = statistics.median(floor)
     low, high = (statistics.quantiles(times, n=20, method="inclusive") for times in (off, on))
     return (
-        f"| {size:,} | {low[9] / f:.1f} F | {low[18] / f:.1f} F | {len(on)} of {len(prompts)} |"
-        f" {high[9] / f:.1f} F | {high[18] / f:.1f} F | {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
+        f"| {size:,} | {low[9] / f:.1f} F | {low[18] / f:.1f} F | {high[9] / f:.1f} F |"
+        f" {high[18] / f:.1f} F | {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
     )
 
 
@@ -221,8 +208,8 @@ def main() -> None:
         bench = Bench({}, root)
         if not given.alone:
             print(
-                "| memories | off: median | 95th percentile | asked | median | 95th percentile"
-                " | peak memory | F |\n|---|---|---|---|---|---|---|---|"
+                "| memories | off: median | 95th percentile | median | 95th percentile"
+                " | peak memory | F |\n|---|---|---|---|---|---|---|"
             )
             prompts = data.questions(given.prompts)
             for size in given.sizes:

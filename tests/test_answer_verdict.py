@@ -87,8 +87,8 @@ def test_rarer_terms_weigh_more(n):
 def test_small_talk_and_the_number_of_a_step_are_no_evidence():
     """ "let's move on to 3.2" beside a memory about version 3.2."""
     asked, held, df = ["let", "move", "3·2"], {"3·2", "move", "let"}, {"3·2": 1, "move": 3}
-    assert not verdict.settled(0.0, ["cach", "lock", "3·2", "wait"])
-    assert verdict.settled(0.0, ["move", "3·2", "11·2", "4", "let"])
+    assert verdict.enough(["cach", "lock", "3·2", "wait"])
+    assert not verdict.enough(["move", "3·2", "11·2", "4", "let"])
     hits = rank.fuse([(1, -9.0)], [(1, 0.3)], None, rank.ceiling(asked, df, 20))
     with_number = judge(asked, df, 20, hits, [held], {1: 0.3})[1]
     assert with_number <= judge(asked[:2], df, 20, hits, [{"move"}], {1: 0.3})[1]

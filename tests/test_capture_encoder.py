@@ -13,8 +13,8 @@ import pytest
 from conftest import Lab
 
 from gitmem.capture import classify, features, linear, sources
+from gitmem.embedding import reader
 from gitmem.embedding.encoder_file import EncoderFile
-from gitmem.engine import encoding
 from gitmem.hooks import spool
 
 TURN = (
@@ -38,7 +38,7 @@ class Spy:
 
     def __init__(self) -> None:
         self.read: list[str] = []
-        self._encoder = encoding.encoder()
+        self._encoder = reader.encoder()
         self.space = EncoderFile().space
 
     def early_vector(self, text: str) -> object:
@@ -50,7 +50,7 @@ class Spy:
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     found = Spy()
-    monkeypatch.setattr(encoding, "_opened", [found])
+    monkeypatch.setattr(reader, "_opened", [found])
     return found
 
 
@@ -85,7 +85,7 @@ def test_with_the_setting_off_the_table_judges(lab: Lab, repo: pathlib.Path) -> 
 
 def test_without_a_usable_encoder_the_table_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = own(False)
-    monkeypatch.setattr(encoding, "_opened", [None])
+    monkeypatch.setattr(reader, "_opened", [None])
     assert own(True) == expected
 
 

@@ -362,11 +362,15 @@ def test_a_prompt_asks_the_encoder_in_a_process_beside_and_loads_no_numpy(hooks:
         return hooks.lab.run(hooks.repo, *argv, stdin=payload).stderr.strip()
 
     hooks.lab.env["GIT_MEM_PATIENCE"] = "100"
-    question = "clocks in other countries: who turns them into what the reader sees?"
-    assert probed(f"first: {question}").startswith("0 ['numpy'"), "nothing has a vector yet"
     hooks.lab.mem(hooks.repo, "index", "--all")
-    assert probed(question) == "1 []"
+    question = "clocks in other countries: who turns them into what the reader sees?"
+    assert probed(question).startswith("0 ['numpy'"), "no prompt asked before"
+    assert probed(f"now {question}") == "1 []"
     assert probed("go on") == "1 []", "it loads before anybody knows the prompt"
+    hooks.lab.git(hooks.repo, "config", "mem.promptContext", "false")
+    assert probed("is it off?") == "1 []"
+    assert probed("it is off") == "0 []", "the last prompt did not ask"
+    hooks.lab.git(hooks.repo, "config", "mem.promptContext", "true")
     hooks.lab.env["GIT_MEM_ENCODER"] = "false"
     assert probed(f"again: {question}") == "0 []"
 

@@ -57,9 +57,9 @@ def test_bad_input_breaks_no_hook(hooks: Hooks, agent: str) -> None:
     """Called in one process: a process each would take minutes."""
     code = """
 import json, os, sys, time
-from gitmem.agents import hook
+from gitmem.agents import call, hook
 out = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-hook.Call.watch = lambda call: None
+call.Call.watch = lambda call: None
 for event in json.loads(sys.argv[3]):
     for text in json.loads(open(sys.argv[2]).read()):
         read, write = os.pipe()

@@ -51,9 +51,9 @@ def until(condition: object, seconds: float = 60) -> None:
 
 
 @contextmanager
-def served(lab: Lab, repo: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+def served(lab: Lab, repo: pathlib.Path, server: str = SERVER) -> Iterator[subprocess.Popen[bytes]]:
     path = repo / ".git" / "mem" / memfile.SOCKET
-    argv = [sys.executable, "-c", SERVER, str(repo / ".git")]
+    argv = [sys.executable, "-c", server, str(repo / ".git")]
     with subprocess.Popen(argv, env=lab.env, cwd=lab.root, stdin=subprocess.PIPE) as process:
         try:
             until(path.exists)
@@ -104,6 +104,24 @@ def test_a_fork_says_what_the_hook_says(lab: Lab, repo: pathlib.Path) -> None:
         assert TEXT not in again and "was shown before" in again
         through = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("x", repo))
         assert (through.stdout, through.stderr, through.returncode) == (alone.stdout, "", 0)
+
+
+def test_a_hook_waits_for_no_encoder_that_hangs(lab: Lab, repo: pathlib.Path) -> None:
+    """The fork's own process must not keep open what the hook waits for."""
+    del lab.env["GIT_MEM_ENCODER"]
+    lab.mem(repo, "index", "--all")
+    hangs = (
+        "import time; from gitmem.embedding import reader\nkept = reader.encoder\n"
+        "reader.encoder = lambda: time.sleep(60) if reader.begun else kept()\nreader.begun = []\n"
+        "fork = reader.beside\nreader.beside = lambda: (reader.begun.append(1), fork())[1]\n"
+    )
+    with served(lab, repo, hangs + SERVER):
+        asked(lab, repo, "first")  # from now on a process is started with each prompt
+        lab.env["GIT_MEM_PATIENCE"] = "4"
+        begun = time.monotonic()
+        text, forked = asked(lab, repo, "second")
+        assert forked == "True" and TEXT in text, "words and the table answer"
+        assert time.monotonic() - begun < 8, "the process beside would live for ten seconds"
 
 
 def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathlib.Path) -> None:

@@ -35,7 +35,7 @@ def test_it_answers_as_this_process_does() -> None:
     beside.begin(QUESTION)
     here = reader.read(QUESTION, TEXTS, late)
     assert beside.read(QUESTION, iter(TEXTS), late) == here and len(here) == 4
-    assert beside.read(QUESTION, TEXTS[:1], late) == here[:2], "asked again"
+    assert beside.read(QUESTION, TEXTS[:1], late) == here[:1], "asked again, of an ended process"
     unasked = started()
     assert unasked.read(QUESTION, (), 0.0) == here[:1], "nobody said before what would be asked"
 
@@ -64,6 +64,15 @@ def test_a_process_that_dies_is_an_encoder_that_cannot_be_used() -> None:
 def test_a_prompt_larger_than_a_pipe_is_read_too() -> None:
     long = "\ud800 " + QUESTION * 2000
     assert started().read(long) == reader.read(long)
+
+
+def test_it_is_ended_and_leaves_no_zombie() -> None:
+    for beside in (started(), with_encoder(lambda: time.sleep(30))):
+        beside.read(QUESTION, (), time.monotonic() + 0.2)
+        beside.end()
+        beside.end()
+        with pytest.raises(ChildProcessError):
+            os.waitpid(beside._pid, 0)
 
 
 def test_where_no_process_is_left_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:

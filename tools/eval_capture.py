@@ -22,7 +22,6 @@ import train_capture as train
 
 from gitmem.capture import classify, linear
 from gitmem.embedding import reader
-from gitmem.engine import encoding
 
 np = train.np
 BINS = 10
@@ -177,7 +176,7 @@ def main() -> None:
     parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"))
     parser.add_argument("--parts", default="packaged,across", help="which measurements")
     args = parser.parse_args()
-    reader._opened[:] = [Remembering(encoding.encoder())]  # type: ignore[list-item]
+    reader._opened[:] = [Remembering(reader.encoder())]  # type: ignore[list-item]
     print(HEAD)
     if "packaged" in args.parts and args.eval:
         dev = train.dev_turns(args.eval)

@@ -35,6 +35,7 @@ from sklearn.model_selection import GroupKFold
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.capture import features, linear, signals, strip
+from gitmem.embedding import reader
 from gitmem.engine import embed, encoding
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +88,7 @@ class Data:
         self.numbers = np.array([s.numbers for s in seen])
         self.vectors = np.array([s.vector for s in seen])
         self.user = np.array([r.role == "user" for r in rows])
-        encoder = encoding.encoder()
+        encoder = reader.encoder()
         if encoder is None:
             raise SystemExit("the packaged encoder cannot be used")
         self.encoded = np.array([s.encoded(encoder) for s in seen])

@@ -82,7 +82,8 @@ class Call:
 
     here: Here
     notes: session.Notes
-    encoder: Beside | None = None  # the encoder, being loaded
+    encoder: Beside | None = None  # being loaded by another process
+    asks_encoder = False  # whether the settings let this call ask it
 
     def __init__(
         self, agent: str, event: str, environ: Mapping[str, str], begun: float, stdout: int = 1
@@ -154,6 +155,8 @@ class Call:
             self.failed("deadline" if self._entered else "no repository within the deadline")
             if self._entered:
                 self.ask()
+        if self.encoder:
+            self.encoder.end()
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -171,8 +171,9 @@ def _user_prompt_submit(call: Call) -> None:
     if call.injects and call.here.settings.flag("promptContext"):
         from . import prompt_question
 
-        if question := prompt_question.of(prompt):
-            encoder = prompt_question.begin(call, question)
+        question = prompt_question.of(prompt)
+        encoder = prompt_question.begin(call, question)
+        if question:
             from . import inject  # not before: the encoder reads meanwhile
 
             inject.for_prompt(call, question, encoder)

@@ -6,8 +6,8 @@ nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures
 memories nothing is made, and nothing printed unless its own files say that memories should be here
 (`unfetched`); `mem.enabled=false` and GIT_MEM_DISABLE=1 switch all off.
 
-`__main__` comes here before it imports anything else. Standard library only, nothing from the
-working tree, no git process where files tell enough.
+`__main__` comes here before it imports anything else. Standard library only (a prompt's encoder is
+loaded by a process beside), nothing from the working tree, no git process where files tell enough.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def run(
         from . import failures
 
         call.failed(failures.where(e))
+    finally:
+        prompt_question.end(call, environ)
 
 
 def _answer(call: Call, parsed: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..embedding import reader
+from ..git import memfile
 from . import prefork
 
 TYPE_CHECKING = False
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from .call import Call
 
 _LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
-# Stands in `mem/` where the encoder has made vectors of memories (`model_vectors.fill`).
-_MADE = "vectors.lock"
+_ASKED = "encoder-asked"  # a file in `mem/`: the last prompt was one that may ask the encoder
 
 
 def of(prompt: str) -> str:
@@ -31,24 +31,40 @@ def of(prompt: str) -> str:
 
 
 def encoder(event: str, environ: Mapping[str, str]) -> reader.Beside | None:
-    """The encoder in a process beside, which loads it before anybody knows the prompt; None where
-    it is hardly going to be asked.
+    """The encoder in a process beside, which loads it before anybody knows prompt and settings;
+    None where the last prompt did not ask for it.
     """
-    off = environ.get("GIT_MEM_ENCODER", "true") == "false" or environ.get("GIT_MEM_DISABLE")
-    if event not in prefork.PROMPTS or off:
+    if event not in prefork.PROMPTS or environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         return None
     try:
-        known = os.path.exists(os.path.join(prefork.mem_dir(environ), _MADE))
-    except OSError:
+        asked = os.path.exists(os.path.join(prefork.mem_dir(environ), _ASKED))
+    except (OSError, ValueError):
         return None
-    return reader.beside() if known else None
+    return reader.beside() if asked else None
 
 
 def begin(call: Call, question: str) -> reader.Read | None:
     """What will make the question's vector, and has begun to do so where it can."""
-    if not call.here.settings.flag("encoder"):
+    call.asks_encoder = call.here.settings.flag("encoder")
+    if not call.asks_encoder:
         return None
-    if call.encoder is None:
+    if not call.encoder:
         return reader.read
     call.encoder.begin(question)
     return call.encoder.read
+
+
+def end(call: Call, environ: Mapping[str, str]) -> None:
+    """Ends the process beside, and notes for the next prompt whether it is worth one."""
+    if call.encoder:
+        call.encoder.end()
+    if call.asks_encoder == bool(call.encoder):
+        return
+    try:
+        if call.asks_encoder:
+            path = os.path.join(call.here.mem_dir, _ASKED)
+            os.close(memfile.opened(path, os.O_WRONLY | os.O_CREAT))
+        else:
+            os.unlink(os.path.join(prefork.mem_dir(environ), _ASKED))
+    except (OSError, ValueError):
+        pass  # the next prompt loads it itself, or for nothing

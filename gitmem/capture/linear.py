@@ -195,9 +195,9 @@ class Model:
         """The encoder, opened for the first turn of a chat; None: the table's vector counts."""
         if not self._encoder or role not in TURNS:
             return None
-        from ..engine import encoding
+        from ..embedding import reader
 
-        encoder = encoding.encoder()
+        encoder = reader.encoder()
         # Weights for another encoder say nothing.
         return encoder if encoder and encoder.space == self._space else None
 

@@ -2,7 +2,8 @@
 beside it.
 
 Promises. `read` and `Beside.read` answer alike; [] stands for an encoder that cannot be used, or
-that was too slow. A process beside ends with the one that started it.
+that was too slow. A process beside ends at `end`, or when the one that started it ends: at once
+where it waits, else after _SECONDS at most.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Read = Callable[[str, Iterable[str], float], list[bytes]]
 
 _SECONDS = 10  # after which a process beside ends itself, whatever it waits for
+_KILL = 9  # `signal` takes 3 ms to load
 _LONGEST = 1 << 16  # bytes of an answer: those of one vector
 _opened: list[Encoder | None] = []
 
@@ -74,8 +76,9 @@ class Beside:
         theirs, self._to = os.pipe()
         self._from, ours = os.pipe()
         try:
-            if not os.fork():
-                _answer(theirs, ours, self._to, self._from)
+            self._pid = os.fork()
+            if not self._pid:
+                _answer(theirs, ours)
         except BaseException:
             os.close(self._to)
             os.close(self._from)
@@ -99,7 +102,23 @@ class Beside:
             if not until or monotonic() < until:
                 self._send(text)
                 made.append(self._next(until))
+        self._hang_up()  # it ends while we go on
         return made[: made.index(b"")] if b"" in made else made
+
+    def end(self) -> None:
+        """Ends the process, and leaves no zombie to a first process that looks after none."""
+        self._hang_up()
+        try:
+            if os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+                os.kill(self._pid, _KILL)
+                os.waitpid(self._pid, 0)
+        except OSError:
+            pass  # who started us ignores the end of children: the system has taken it
+
+    def _hang_up(self) -> None:
+        if self._to >= 0:
+            os.close(self._to)
+        self._to = -1
 
     def _send(self, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
@@ -126,8 +145,10 @@ class Beside:
         return found
 
 
-def _answer(asked: int, made: int, *others: int) -> NoReturn:
-    """In the fork. It must not keep the agent waiting for an end of our input or output."""
+def _answer(asked: int, made: int) -> NoReturn:
+    """In the fork. It must keep nobody waiting for an end of our input or output, nor of a socket
+    (`prefork`); `asked` is the lower number.
+    """
     try:
         import _signal  # type: ignore[import-not-found]  # `signal` takes 3 ms to load
 
@@ -135,8 +156,8 @@ def _answer(asked: int, made: int, *others: int) -> NoReturn:
         quiet = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(quiet, fd)
-        for fd in (quiet, *others):
-            os.close(fd)
+        for first, end in ((3, asked), (asked + 1, made), (made + 1, 4096)):
+            os.closerange(first, end)
         if found := encoder():
             while (text := _text(asked)) is not None:
                 os.write(made, found.embed([text])[0])

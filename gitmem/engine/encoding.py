@@ -1,13 +1,10 @@
-"""The vectors that the packaged encoder makes of memories, in the background.
-
-Promise: numpy is loaded where vectors are made, and nowhere else.
-"""
+"""The vectors that the packaged encoder makes of memories, in the background."""
 
 from __future__ import annotations
 
 import time
 
-from ..embedding.reader import encoder as encoder
+from ..embedding.reader import encoder
 from . import model_vectors
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ their sign codes, `company` is how near each lies to its neighbours (`hubness`; 
 
 Promises. A vector is found only by the name of its space. `fill` is resumable: what a batch has
 made stays, and a row that changed meanwhile gets none. Vectors go with their memory's row
-(`leave`). What is read is checked by its checksum, also before a chunk is written anew.
+(`leave`). What is compared is checked by its checksum, and a chunk before it is written anew.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
     sql = "SELECT chunk, held FROM model_code WHERE space = ?"
     held = dict(cache.db.execute(sql, (space,)))
     if any(len(marks) != CHUNK for marks in held.values()):
-        raise Damaged(_DAMAGED)
+        raise Damaged(DAMAGED)
     none = bytes(CHUNK)
     return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
 
@@ -117,6 +117,8 @@ def _drop_others(cache: Cache, space: str) -> None:
         def write(db: Connection) -> None:
             for table in ("model_code", "model_vector"):
                 db.execute(f"DELETE {others.format(table)}", (space,))
+            found = "substr(key, 1, length(?)) = ? AND substr(key, -length(?)) <> ?"
+            db.execute(f"DELETE FROM meta WHERE {found}", (HUBS, HUBS, space, space))
 
         cache.keep(_WAIT, write)
 
@@ -228,7 +230,7 @@ def _crc(chunk: int, *blocks: bytes) -> int:
     return crc
 
 
-_DAMAGED = "vectors of the encoder or of the chosen model fail their checksum"
+DAMAGED = "vectors of the encoder or of the chosen model fail their checksum"
 
 
 def _whole(
@@ -240,7 +242,7 @@ def _whole(
     sizes = len(held), len(codes), len(company)
     right = CHUNK, CHUNK * (width or len(codes) // CHUNK), CHUNK * _FLOAT
     if sizes != right or _crc(chunk, held, codes, company) != crc:
-        raise Damaged(_DAMAGED)
+        raise Damaged(DAMAGED)
     return held, codes, company
 
 
@@ -277,7 +279,7 @@ def of(cache: Cache, space: str, rows: Iterable[int]) -> tuple[dict[int, bytes],
     sql = "SELECT row, v, square, crc FROM model_vector WHERE row IN {} AND space = ?2"
     found = select_in(cache.db, sql, rows, space)
     if any(_vector_crc(row, v, square) != crc for row, v, square, crc in found):
-        raise Damaged(_DAMAGED)
+        raise Damaged(DAMAGED)
     return {row: v for row, v, _, _ in found}, {row: square for row, _, square, _ in found}
 
 
@@ -286,7 +288,7 @@ def read(cache: Cache, space: str) -> Iterator[tuple[int, bytes]]:
     sql = "SELECT row, v, square, crc FROM model_vector WHERE space = ? ORDER BY row"
     for row, v, own, crc in cache.db.execute(sql, (space,)):
         if _vector_crc(row, v, own) != crc:
-            raise Damaged(_DAMAGED)
+            raise Damaged(DAMAGED)
         yield row, v
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import isqrt
 
 from . import hamming, model_vectors
+from .cache_lock import Damaged
 from .embed import sign_code, square
 
 TYPE_CHECKING = False
@@ -61,13 +62,18 @@ class Vectors:
         if allowed is not None:
             known = set(allowed)
             beside = {row: v for row, v in beside.items() if row in known}
-            allowed = [row for row in allowed if row < len(held) and held[row]]
         most = max(CLOSEST, GROWTH * isqrt(stored.count))
         empty = len(held) - stored.count
+        if allowed is not None or empty > most:
+            some = range(len(held)) if allowed is None else allowed
+            allowed = [row for row in some if row < len(held) and held[row]]
+            empty = 0
         rows = close(self._cache, stored.codes, sign_code(question), most, allowed, empty)
         more = model_vectors.of(self._cache, self._space, set(rows).difference(vectors))
         vectors = {**vectors, **more[0], **beside}
         squares = {**squares, **more[1], **{row: square(v) for row, v in beside.items()}}
+        if rows and not vectors:
+            raise Damaged(model_vectors.DAMAGED)
         scored = hamming.rescore(vectors, question, sorted(vectors), squares)
         found = {row: cosine for cosine, row in scored}
         if self._cache.count() < FEW:

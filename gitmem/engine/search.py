@@ -100,11 +100,9 @@ class Search:
         self, question: Question, lexical: list[tuple[int, float]], allowed: list[int] | None
     ) -> tuple[list[rank.Hit], float]:
         """(hits before priors, how sure they are)."""
-        if self._chosen:
-            hits, sure = self._by_table(question, lexical, allowed)
-            if asked := self._chosen(question.query):
-                hits = self._by_chosen(asked, question, lexical, allowed)
-            return hits, sure
+        if self._chosen and (asked := self._chosen(question.query)):
+            _, sure = self._by_table(question, lexical, allowed)
+            return self._by_chosen(asked, question, lexical, allowed), sure
         if not self._encoder or not verdict.enough(question.terms):
             return self._by_table(question, lexical, allowed)
         from . import encoding, model_vectors
