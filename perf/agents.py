@@ -9,7 +9,8 @@
 F is a cold `python3 -c "import sqlite3"`, taken in turn in the same run. Each
 prompt is a different real question (`data.py`) in a session of its own, so
 none is silent because it was answered before. Every memory has a vector of
-the encoder, a generated one. Processor time, in that of F, is
+the encoder: a generated one, near no question, or with --real the encoder's
+own, which takes minutes for 10,000. Processor time, in that of F, is
 what other load on the machine changes least. The parts are those of one
 process, by the clock that it shares with this one: the interpreter's start,
 our imports (all of them first, which changes their place and not their sum),
@@ -131,12 +132,18 @@ hook.main(sys.argv[2:], os.environ)
 
 class Bench:
     def __init__(
-        self, program: str, root: pathlib.Path, commits: int = 1000, history: str = "recall"
+        self,
+        program: str,
+        root: pathlib.Path,
+        commits: int = 1000,
+        history: str = "recall",
+        real: bool = False,
     ) -> None:
         self.program = program
         self.root = root
         self.commits = commits
         self.history = history
+        self.real = real
         self.env = {
             k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON", "CLAUDE"))
         }
@@ -207,7 +214,10 @@ class Bench:
         self.once([self.program, "index"], path)
         self.once([self.program, "worker", str(path / ".git")], path)
         del self.env["GIT_MEM_ENCODER"]
-        vectors.generate(path, self.env)
+        if self.real:
+            self.once([self.program, "index", "--all"], path)
+        else:
+            vectors.generate(path, self.env)
         self.hook(path, "SessionStart", "warm")  # settings are kept from here on
         return path
 
@@ -337,6 +347,7 @@ def main() -> None:
     parser.add_argument("--history", default="recall", help="mem.history: recall, prompts or false")
     parser.add_argument("--everyday", action="store_true", help="every other prompt is no question")
     parser.add_argument("--mcp", action="store_true", help="while a session's server runs")
+    parser.add_argument("--real", action="store_true", help="vectors are made by the encoder")
     parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
     parser.add_argument(
@@ -357,7 +368,7 @@ def main() -> None:
     shares: list[str] = []
     failed = []
     with tempfile.TemporaryDirectory(prefix="git-mem-perf-", ignore_cleanup_errors=True) as name:
-        bench = Bench(args.program, pathlib.Path(name), args.commits, args.history)
+        bench = Bench(args.program, pathlib.Path(name), args.commits, args.history, args.real)
         for size in map(int, args.sizes.split(",")):
             path = bench.store(size)
             with bench.served(path, args.mcp):

@@ -30,6 +30,19 @@ from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.engine import cache, encoding, hubness, model_vectors
 from gitmem.store import open_store
 
+# Each of a hook's processes notes its own peak: getrusage counts what a process was before exec.
+PROBE = """
+import os, sys
+from gitmem.__main__ import main
+leave = os._exit
+def end(status):
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    with open(os.environ["PEAKS"], "a") as file:
+        file.write(peak.split()[1] + "\\n")
+    leave(status)
+os._exit = end
+main()
+"""
 ASK = """
 import sys, time
 from gitmem.engine import cache, encoding
@@ -85,9 +98,14 @@ def generate(path: pathlib.Path, env: dict[str, str]) -> None:
 
 
 def hook(
-    bench: Bench, path: pathlib.Path, prompt: str, session: str, extra: dict[str, str]
-) -> tuple[float, float]:
-    """(seconds, MiB of the larger of its two processes) of one cold hook."""
+    bench: Bench,
+    path: pathlib.Path,
+    prompt: str,
+    session: str,
+    extra: dict[str, str],
+    code: tuple[str, ...] = (GIT_MEM,),
+) -> float:
+    """Seconds of one cold hook."""
     payload = json.dumps(
         {
             "session_id": session,
@@ -97,36 +115,34 @@ def hook(
         }
     )
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-P", GIT_MEM, "hook", "UserPromptSubmit"],
+    subprocess.run(
+        [sys.executable, "-P", *code, "hook", "UserPromptSubmit"],
         cwd=path,
         env={**bench.env, **PATIENT, **extra},
-        stdin=subprocess.PIPE,
+        input=payload,
+        text=True,
         stdout=subprocess.PIPE,
+        check=True,
     )
-    assert process.stdin and process.stdout
-    process.stdin.write(payload.encode())
-    process.stdin.close()
-    process.stdout.read()
-    _, _, used = os.wait4(process.pid, 0)
-    process.returncode = 0
-    return time.perf_counter() - start, used.ru_maxrss / 1024
+    return time.perf_counter() - start
 
 
 def hooks(bench: Bench, size: int, prompts: list[str], path: pathlib.Path) -> str:
-    floor, off, on, peaks = [], [], [], []
+    floor, off, on = [], [], []
+    peaks = bench.root / "peaks"
     for n, prompt in enumerate(prompts):
         floor.append(bench.once([sys.executable, "-c", "import sqlite3"], path))
-        off.append(hook(bench, path, prompt, f"off{n}", OFF)[0])
-        hook(bench, path, "say once more that the encoder is asked", f"again{n}", {})
-        taken, peak = hook(bench, path, prompt, f"on{n}", {})
-        on.append(taken)
-        peaks.append(peak)
+        off.append(hook(bench, path, prompt, f"off{n}", OFF))
+        # The next one begins to load the encoder at once, since this one asks it.
+        hook(bench, path, prompt, f"peak{n}", {"PEAKS": str(peaks)}, ("-c", PROBE))
+        on.append(hook(bench, path, prompt, f"on{n}", {}))
+    peak = max(map(int, peaks.read_text().split())) / 1024
+    peaks.unlink()
     f = statistics.median(floor)
     low, high = (statistics.quantiles(times, n=20, method="inclusive") for times in (off, on))
     return (
         f"| {size:,} | {low[9] / f:.1f} F | {low[18] / f:.1f} F | {high[9] / f:.1f} F |"
-        f" {high[18] / f:.1f} F | {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
+        f" {high[18] / f:.1f} F | {peak:.0f} MiB | {f * 1e3:.0f} ms |"
     )
 
 
