@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 LIMITS = {"UserPromptSubmit": 0.5, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
 INPUT = 5.0  # seconds in which the agent has to send its input; they do not count as ours
+_SLOW = 0.3
 _GRACE = 2.0  # seconds in which a write that has begun must end
 
 
 class Deadline:
-    """When a call must be over (`until`); from `half` on, whatever can be left out is left out.
-    Both as time.monotonic() gives them.
+    """When a call must be over (`until`); from `half` on, whatever can be left out is left out, and
+    from `slow` on what makes a good answer a little better. All as time.monotonic() gives them.
     """
 
     def __init__(self, environ: Mapping[str, str], begun: float) -> None:
-        self.until = self.half = begun + INPUT
+        self.until = self.half = self.slow = begun + INPUT
         self._environ = environ
         self._waiting = _thread.allocate_lock()  # released when `until` changes
 
@@ -55,6 +56,7 @@ class Deadline:
         """The input was read; our own time runs since `begun`."""
         self.until = begun + self.limit(event)
         self.half = (begun + self.until) / 2
+        self.slow = begun + _SLOW * self.limit(event)
         if self._waiting.locked():
             self._waiting.release()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..engine.filters import Filter
     from ..engine.search import Search
     from ..git.discover import Here
-    from .call import Call
+    from .call import Call, Deadline
 
 FEW = 5
 FEW_COMMITS = 2
@@ -56,7 +56,7 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
     def ask(cache: hook_cache.Cache) -> list[Item] | str:
         """The memories to tell, or the id of the best one where it was shown before."""
         states: dict[str, AnchorState] = {}
-        search = _search(cache, here, states, encoder, call.deadline.half)
+        search = _search(cache, here, states, encoder, call.deadline)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.ask()
@@ -133,7 +133,7 @@ def _search(
     here: Here,
     states: dict[str, AnchorState],
     encoder: Read | None,
-    until: float,
+    deadline: Deadline,
 ) -> Search:
     """A search that reads states of anchors as it needs them, into `states`."""
     from ..engine.search import Search
@@ -151,7 +151,8 @@ def _search(
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.
         encoder=encoder if cache.how != "memory" else None,
-        until=until,
+        until=deadline.half,
+        reads_until=deadline.slow,
     )
 
 

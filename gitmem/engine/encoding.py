@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..embedding.reader import encoder
@@ -37,8 +38,8 @@ def missing(cache: Cache) -> int:
     return model_vectors.missing(cache, name) if name else 0
 
 
-def embedder() -> _Threads | None:
-    """The encoder on THREADS processors; None where it cannot be used. What it makes is stored, so
+def embedder(threads: int = THREADS) -> _Threads | None:
+    """The encoder on some processors; None where it cannot be used. What it makes is stored, so
     the whole file must match its checksum.
     """
     from ..embedding.encoder_file import EncoderDamaged
@@ -49,7 +50,7 @@ def embedder() -> _Threads | None:
             found.file.verify()
     except EncoderDamaged:
         return None
-    return _Threads(found) if found else None
+    return _Threads(found, threads) if found else None
 
 
 def fill(
@@ -60,7 +61,10 @@ def fill(
     """Makes vectors of memories that have none, the newest first, for so many seconds (None: all of
     them), and finds the neighbours of each; returns how many were made.
     """
-    found = embedder()
+    # Whoever waits has all of them; the background leaves one for prompts.
+    found = embedder(
+        THREADS if seconds is None else max(1, min(THREADS, (os.cpu_count() or 1) - 1))
+    )
     if not found:
         return 0
     until = None if seconds is None else time.monotonic() + seconds
@@ -72,17 +76,18 @@ def fill(
 
 
 class _Threads:
-    """The encoder on THREADS processors: numpy holds no lock while it multiplies."""
+    """The encoder on some processors: numpy holds no lock while it multiplies."""
 
-    def __init__(self, one: Encoder) -> None:
-        self._one = one
+    def __init__(self, one: Encoder, threads: int) -> None:
+        self._one, self._threads = one, threads
         self.space, self.dims = one.space, one.dims
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         from concurrent.futures import ThreadPoolExecutor
 
         # By turns, since texts beside each other are often of one length.
-        parts = [texts[part::THREADS] for part in range(THREADS)]
-        with ThreadPoolExecutor(THREADS) as pool:
+        threads = self._threads
+        parts = [texts[part::threads] for part in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
             made = list(pool.map(self._one.embed, parts))
-        return [made[i % THREADS][i // THREADS] for i in range(len(texts))]
+        return [made[i % threads][i // threads] for i in range(len(texts))]

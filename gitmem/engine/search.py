@@ -12,6 +12,8 @@ over SQLite; starts no process.
 
 from __future__ import annotations
 
+from time import monotonic
+
 from ..core import overlap, rank, text, verdict
 from . import hamming, memory_rows, nearness, priors
 from .embed import sign_code
@@ -50,8 +52,9 @@ class Search:
     """One cache, many questions.
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
-    `path_state_store.worst`}); None where these count alike. `encoder` makes vectors; memories that
-    lack one are read with the question until `until` (monotonic; 0: however long it takes).
+    `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
+    until `until`. Where memories lack one, words and table have answered then: it reads question
+    and first memories until `reads_until` (both monotonic; 0: however long it takes).
     `chosen` gives the space of the model that the user chose, and the question's vector there; it
     is always asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
@@ -65,11 +68,12 @@ class Search:
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
         encoder: Read | None = None,
         until: float = 0.0,
+        reads_until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
         self.cache, self.table = cache, table
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
-        self._until = until
+        self._until, self._reads_until = until, reads_until
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -114,12 +118,15 @@ class Search:
         by_words = [row for row, _ in lexical]
         if model_vectors.held(self.cache, space) == self.cache.count():
             vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
-            found = self._by_encoder(vectors, question, lexical, [])
+            found = self._by_encoder(vectors, question, lexical, [], self._until)
             return found or self._by_table(question, lexical, allowed)
         hits, sure = self._by_table(question, lexical, allowed)
+        if self._reads_until and monotonic() >= self._reads_until:
+            return hits, sure
         unread = model_vectors.without(self.cache, space, [hit.row for hit in hits[:READ]])
         vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
-        return self._by_encoder(vectors, question, lexical, unread) or (hits, sure)
+        found = self._by_encoder(vectors, question, lexical, unread, self._reads_until)
+        return found or (hits, sure)
 
     def _by_encoder(
         self,
@@ -127,6 +134,7 @@ class Search:
         question: Question,
         lexical: list[tuple[int, float]],
         unread: list[int],
+        until: float,
     ) -> tuple[list[rank.Hit], float] | None:
         """(hits, how sure they are) by words and the encoder's vectors; None, and `reduced` says
         so, where its file is damaged, memory is short or the time was over. None, too, where the
@@ -139,7 +147,7 @@ class Search:
         assert self._encoder
         self.reduced = True
         try:
-            read = self._encoder(question.query, map(self._text, unread), self._until)
+            read = self._encoder(question.query, map(self._text, unread), until)
         except (EncoderDamaged, MemoryError):
             return None
         self.reduced = not read
