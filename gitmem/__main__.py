@@ -125,8 +125,11 @@ def _detach() -> None:
     if hasattr(os, "setsid"):
         try:
             os.setsid()
+            # Linux shares processors between sessions, to which `nice` says nothing: sched(7).
+            with open("/proc/self/autogroup", "w", encoding="ascii") as f:
+                f.write("19")
         except OSError:
-            pass  # started by hand, as the leader of its group
+            pass  # started by hand, as the leader of its group; or no such file
         os.nice(10)
 
 

@@ -5,9 +5,11 @@ memory, never waited for.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 import types
+from collections.abc import Iterable
 
 import pytest
 from conftest import Lab, until
@@ -22,6 +24,7 @@ from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
 from gitmem.engine import cache_check, encoding, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
+from gitmem.engine.search import Search
 from gitmem.hooks import spool, worker_log
 from gitmem.memory import recall
 from gitmem.store import Store, open_store
@@ -363,16 +366,56 @@ def test_a_prompt_asks_the_encoder_in_a_process_beside_and_loads_no_numpy(hooks:
 
     hooks.lab.env["GIT_MEM_PATIENCE"] = "100"
     hooks.lab.mem(hooks.repo, "index", "--all")
+    until(lambda: spool.asleep(hooks.mem_dir))
     question = "clocks in other countries: who turns them into what the reader sees?"
     assert probed(question).startswith("0 ['numpy'"), "no prompt asked before"
     assert probed(f"now {question}") == "1 []"
     assert probed("go on") == "1 []", "it loads before anybody knows the prompt"
+    spool.claim(str(hooks.mem_dir), os.getpid())
+    assert probed(f"and {question}").startswith("0 ['numpy'"), "a worker has the other processor"
+    spool.claim(str(hooks.mem_dir), 0)
     hooks.lab.git(hooks.repo, "config", "mem.promptContext", "false")
     assert probed("is it off?") == "1 []"
     assert probed("it is off") == "0 []", "the last prompt did not ask"
     hooks.lab.git(hooks.repo, "config", "mem.promptContext", "true")
     hooks.lab.env["GIT_MEM_ENCODER"] = "false"
     assert probed(f"again: {question}") == "0 []"
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["no vectors yet", "all vectors"])
+def test_a_prompt_that_words_settle_waits_for_no_vector(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    if made:
+        lab.mem(repo, "index", "--all")
+    asked: list[str] = []
+
+    def encode(question: str, texts: Iterable[str], until: float) -> list[bytes]:
+        asked.append(question)
+        return []
+
+    def ask(question: str, unasked: bool) -> tuple[str, str, bool]:
+        """(the first hit's id, how it was found, whether the encoder was asked)."""
+        asked.clear()
+        search = Search(cache, store.table, encoder=encode, unasked=unasked)
+        hits, _, _ = search.ask(question, Filter(), 5)
+        return cache.texts([hits[0].row])[0][2], hits[0].retrieval, bool(asked)
+
+    store = opened(lab, repo, monkeypatch)
+    cache = store.with_cache(lambda cache: cache)[0]
+    settled = "why are uploads retried three times with growing pauses?"
+    body = " ".join(text.terms(BODY))
+    assert ask(settled, True) == (body, "bm25", False)
+    assert ask(settled, False) == (body, "hybrid", True), "who asked gets the best order"
+    assert ask(QUESTION, True)[2] and ask("uploads retried", True)[1:] == ("hybrid", False)
+    store.close()
+
+
+def test_of_a_long_question_the_encoder_reads_both_ends() -> None:
+    long = "why does the upload fail? " + "pasted words of a log " * 100 + "who can mend it?"
+    ends = text.ends(long, 400)
+    assert ends.startswith("why does") and ends.endswith("mend it?") and len(ends) == 401
+    assert reader.read(long) == reader.read(ends) != reader.read(long[:400])
 
 
 def test_the_file_names_its_space_without_numpy() -> None:

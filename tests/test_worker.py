@@ -307,7 +307,7 @@ def test_any_command_wakes_the_worker_for_lines_that_wait_too_long(lab: Lab) -> 
     until(lambda: not spool.waiting(str(mem)) and spool.asleep(str(mem)))
 
 
-def test_a_worker_keeps_no_descriptor_of_whoever_started_it(lab: Lab) -> None:
+def test_a_worker_keeps_no_descriptor_of_whoever_started_it_and_gives_way(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
     lab.mem(repo, "recall", "something")
@@ -323,6 +323,10 @@ def test_a_worker_keeps_no_descriptor_of_whoever_started_it(lab: Lab) -> None:
         )
         os.close(write)
         assert os.read(read, 1) == b""  # the end of the pipe: nobody has its other end any more
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        until(lambda: os.getpriority(os.PRIO_PROCESS, process.pid) == min(19, before + 10))
+        group = pathlib.Path(f"/proc/{process.pid}/autogroup")  # not in every kernel
+        assert not group.exists() or group.read_text().endswith("nice 19\n")
         assert process.poll() is None
     os.close(read)
     assert process.wait() == 0

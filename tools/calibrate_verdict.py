@@ -11,7 +11,7 @@ them. So do questions to stores of thousands, where a wrong answer is easiest to
 Logistic regression with a small ridge; what speaks for an answer may not weigh against it. Five
 parts, each judged by the other four; no question in two of them.
 
-    python tools/calibrate_verdict.py table|encoder [--eval ../shared/eval] [--vectors DIR]
+    python tools/calibrate_verdict.py words|table|encoder [--eval ../shared/eval] [--vectors DIR]
 
 `--vectors` keeps the encoder's vectors between runs: a text takes it some 40 ms.
 """
@@ -46,6 +46,20 @@ KINDS = ("own", "near", "foreign", "everyday", "reworded", "order")
 SIBLINGS = {"commits", "topics"}
 # The other features may only speak for an answer.
 AGAINST = ("bias", "length", "size", "unknown", "rivals")
+
+
+class Words:
+    """No vectors."""
+
+    space, coefficients = rank.TABLE, ()
+
+    def documents(self, texts: list[str]) -> None:
+        """Nothing is kept."""
+
+    def near(
+        self, data: None, query: str, lexical: list[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        return {}, {}
 
 
 class Table:
@@ -123,10 +137,13 @@ class Encoder:
         return vectors.nearest(asked, {})
 
 
+Space = Words | Table | Encoder
+
+
 class Store:
     """Documents with both indexes in memory, searched as `engine.search` does."""
 
-    def __init__(self, space: Table | Encoder, docs: list[dict[str, Any]]) -> None:
+    def __init__(self, space: Space, docs: list[dict[str, Any]]) -> None:
         self.space, self.docs = space, docs
         full = [f"{d.get('title') or ''}\n{d['text']}".strip() for d in docs]
         self.data = space.documents(full)
@@ -183,7 +200,7 @@ class Store:
 
 
 def sample(
-    folder: Path, space: Table | Encoder, seed: int
+    folder: Path, space: Space, seed: int
 ) -> list[tuple[str, str, str, list[float], int, float]]:
     """(kind, set and size, question, features, right, weight) of every question that got hits."""
     rnd = random.Random(seed)
@@ -309,7 +326,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("space", choices=("table", "encoder"))
+    parser.add_argument("space", choices=("words", "table", "encoder"))
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
     parser.add_argument("--vectors", default=str(Path.home() / ".cache" / "git-mem-vectors"))
     parser.add_argument("--seed", type=int, default=7)
@@ -317,9 +334,10 @@ def main() -> int:
     folder = dev_folder(args.eval)
     if folder is None:
         return 0
-    rows = sample(
-        folder, Table() if args.space == "table" else Encoder(Path(args.vectors)), args.seed
-    )
+    space: Space = {"words": Words, "table": Table}.get(
+        args.space, lambda: Encoder(Path(args.vectors))
+    )()
+    rows = sample(folder, space, args.seed)
     kinds = np.array([r[0] for r in rows])
     names = np.array([r[1] for r in rows])
     x, y, weight = (np.array([r[i] for r in rows], float) for i in (3, 4, 5))

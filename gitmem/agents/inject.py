@@ -1,7 +1,7 @@
 """Memories for a prompt or a file, handed to the model unasked: few and short.
 
-A prompt gets the hits of the search that `recall --hot` makes, where it is sure enough of them
-(`verdict.TELL_FROM`, more than for a HIT); a file gets the memories that name it or a directory
+A prompt gets the hits of the search that `recall --hot` makes, or of words alone where they settle
+it, where it is sure enough of them (`verdict.TELL_FROM`, more than for a HIT); a file gets the memories that name it or a directory
 above it. A prompt that no memory answers is told nothing. Where the best memory was shown before,
 its id is named and no other takes its place.
 
@@ -151,6 +151,7 @@ def _search(
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.
         encoder=encoder if cache.how != "memory" else None,
+        unasked=True,
         until=deadline.half,
         reads_until=deadline.slow,
     )

@@ -6,6 +6,7 @@ import os
 
 from ..embedding import reader
 from ..git import memfile
+from ..hooks import spool
 from . import prefork
 
 TYPE_CHECKING = False
@@ -32,15 +33,17 @@ def of(prompt: str) -> str:
 
 def encoder(event: str, environ: Mapping[str, str]) -> reader.Beside | None:
     """The encoder in a process beside, which loads it before anybody knows prompt and settings;
-    None where the last prompt did not ask for it.
+    None where the last prompt did not ask for it, and where a worker is at work: it takes the
+    processor that this one would need.
     """
     if event not in prefork.PROMPTS or environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         return None
     try:
-        asked = os.path.exists(os.path.join(prefork.mem_dir(environ), _ASKED))
+        mem_dir = prefork.mem_dir(environ)
+        worth = os.path.exists(os.path.join(mem_dir, _ASKED)) and spool.asleep(mem_dir)
     except (OSError, ValueError):
         return None
-    return reader.beside() if asked else None
+    return reader.beside() if worth else None
 
 
 def begin(call: Call, question: str) -> reader.Read | None:

@@ -82,11 +82,11 @@ def terms(text: str) -> list[str]:
     return out
 
 
-def ends(query: str) -> str:
-    """The first and last MAX_QUERY / 2 characters: a question stands beside a pasted log."""
-    if len(query) <= MAX_QUERY:
+def ends(query: str, most: int = MAX_QUERY) -> str:
+    """The first and last `most` / 2 characters: a question stands beside a pasted log."""
+    if len(query) <= most:
         return query
-    return query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
+    return query[: most // 2] + " " + query[-most // 2 :]
 
 
 def query_terms(query: str) -> list[str]:

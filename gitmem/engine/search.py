@@ -1,8 +1,9 @@
 """One question to one cache: candidates of both routes, fusion, verdict, priors.
 
-Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike. Beside the words stand
-the encoder's vectors, where every memory has one. Until the background has made them, words and the
-packaged table answer first, and what they find is read by the encoder with the question.
+Hooks, `recall` and `recall --batch` all ask `Search`. Beside the words stand the encoder's vectors,
+where every memory has one. Until the background has made them, words and the packaged table answer
+first, and what they find is read by the encoder with the question. A prompt that words alone settle
+(`verdict.SETTLED`) waits for no vector.
 
 Promises. Filters come before candidates. The answer is the same on a kept and on a rebuilt cache:
 ids settle ties. A prior reorders what was hit and never admits anything. An encoder that cannot be
@@ -15,12 +16,11 @@ from __future__ import annotations
 from time import monotonic
 
 from ..core import overlap, rank, text, verdict
-from . import hamming, memory_rows, nearness, priors
-from .embed import sign_code
+from . import memory_rows, priors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Protocol
 
     from ..embedding.reader import Read
@@ -53,8 +53,8 @@ class Search:
 
     `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
-    until `until`. Where memories lack one, words and table have answered then: it reads question
-    and first memories until `reads_until` (both monotonic; 0: however long it takes).
+    until `until`, and begins to read memories that lack one until `reads_until` (both monotonic; 0:
+    however long it takes). `unasked`: the question is a prompt.
     `chosen` gives the space of the model that the user chose, and the question's vector there; it
     is always asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
@@ -67,13 +67,14 @@ class Search:
         *,
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
         encoder: Read | None = None,
+        unasked: bool = False,
         until: float = 0.0,
         reads_until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
         self.cache, self.table = cache, table
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
-        self._until, self._reads_until = until, reads_until
+        self._unasked, self._until, self._reads_until = unasked, until, reads_until
         self.reduced = False  # whether the encoder was to be asked and could not be
         # whether memories had to be read with a question: the worker has not made their vectors
         self.behind = False
@@ -109,45 +110,47 @@ class Search:
             return self._by_chosen(asked, question, lexical, allowed), sure
         if not self._encoder or not verdict.enough(question.terms):
             return self._by_table(question, lexical, allowed)
+        if self._unasked:
+            hits = self._reread(question, rank.fuse(lexical, (), {}, question.ceiling))
+            sure = question.sure(hits, (), {}, verdict.WORDS)
+            if sure >= verdict.SETTLED:
+                return hits, sure
         from . import encoding, model_vectors
 
         space, dims = encoding.space()
-        if not space:
-            self.reduced = True
-            return self._by_table(question, lexical, allowed)
-        by_words = [row for row, _ in lexical]
-        if model_vectors.held(self.cache, space) == self.cache.count():
-            vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
-            found = self._by_encoder(vectors, question, lexical, [], self._until)
-            return found or self._by_table(question, lexical, allowed)
-        hits, sure = self._by_table(question, lexical, allowed)
-        if self._reads_until and monotonic() >= self._reads_until:
-            return hits, sure
-        unread = model_vectors.without(self.cache, space, [hit.row for hit in hits[:READ]])
-        vectors = nearness.Vectors(self.cache, space, dims, allowed, by_words)
-        found = self._by_encoder(vectors, question, lexical, unread, self._reads_until)
-        return found or (hits, sure)
+        answer, unread = None, []
+        if model_vectors.held(self.cache, space) < self.cache.count():
+            answer = self._by_table(question, lexical, allowed)
+            first = [hit.row for hit in answer[0][:READ]]
+            unread = model_vectors.without(self.cache, space, first)
+        found = self._by_encoder((space, dims), question, lexical, allowed, unread)
+        return found or answer or self._by_table(question, lexical, allowed)
 
     def _by_encoder(
         self,
-        vectors: nearness.Vectors,
+        space: tuple[str, int],
         question: Question,
         lexical: list[tuple[int, float]],
+        allowed: list[int] | None,
         unread: list[int],
-        until: float,
     ) -> tuple[list[rank.Hit], float] | None:
-        """(hits, how sure they are) by words and the encoder's vectors; None, and `reduced` says
-        so, where its file is damaged, memory is short or the time was over. None, too, where the
-        question has no word that it knows.
+        """(hits before priors, how sure they are) by words and the encoder's vectors. None, and
+        `reduced` says so, where it is missing or damaged, memory is short or the time was over;
+        None, too, where it knows no word of the question.
 
-        `unread`: rows without a vector that are read with the question.
+        `space`: its name and dimensions. `unread`: rows without a vector that are read with the
+        question.
         """
         from ..embedding.encoder_file import EncoderDamaged
+        from . import nearness
 
         assert self._encoder
         self.reduced = True
+        if not all(space):
+            return None
+        vectors = nearness.Vectors(self.cache, *space, allowed, [row for row, _ in lexical])
         try:
-            read = self._encoder(question.query, map(self._text, unread), until)
+            read = self._encoder(question.query, self._texts(unread), self._until)
         except (EncoderDamaged, MemoryError):
             return None
         self.reduced = not read
@@ -155,8 +158,7 @@ class Search:
             return None
         self.behind = self.behind or bool(unread)
         near, cosines = vectors.nearest(read[0], dict(zip(unread, read[1:], strict=False)))
-        by_words = [row for row, _ in lexical[: verdict.LOOKED_AT]]
-        cover = question.cover_of(by_words)
+        cover = question.cover_of([row for row, _ in lexical[: verdict.LOOKED_AT]])
         hits = self._reread(question, fused(lexical, near, question.ceiling, rank.ENCODER, cover))
         values = list(near.values())[:CANDIDATES]
         return hits, question.sure(hits, values, cosines, verdict.ENCODER)
@@ -167,7 +169,7 @@ class Search:
         lexical: list[tuple[int, float]],
         allowed: list[int] | None,
     ) -> tuple[list[rank.Hit], float]:
-        """The same by words and the packaged table."""
+        """The same by words and the packaged table, which every computer can use."""
         # Content words count double: "how do we store times" is about times, not about how.
         query = question.query
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
@@ -192,8 +194,8 @@ class Search:
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""
-        first = [hit.row for hit in self._settled(hits)[: rank.REREAD]]
-        return self._settled(rank.reread(hits, question.held(first)))
+        first = [hit.row for hit in self._in_order(hits)[: rank.REREAD]]
+        return self._in_order(rank.reread(hits, question.held(first)))
 
     def _near(
         self, vector: bytes, lexical: list[int], allowed: list[int] | None
@@ -201,6 +203,9 @@ class Search:
         """([(row, cosine)] of the rows nearest by the table, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
+        from . import hamming, nearness  # not for a prompt that words settle
+        from .embed import sign_code
+
         codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * len(vector) // 8]
         empty = int(self.cache.meta("dead", "0"))
         asked = sign_code(vector)
@@ -211,7 +216,7 @@ class Search:
         pairs.sort(key=lambda item: (-item[1], item[0]))
         return pairs[:CANDIDATES], {row: scored[row] for row in lexical if row in scored}
 
-    def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
+    def _in_order(self, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
         cache."""
         equal: dict[float, list[int]] = {}
@@ -223,11 +228,15 @@ class Search:
         place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
         return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
 
-    def _text(self, row: int) -> str:
+    def _texts(self, rows: Iterable[int]) -> Iterator[str]:
+        """What the encoder reads of memories, while there is time for it."""
         from .document import vector_text
 
-        ((data, _, _),) = memory_rows.load(self.cache, [row])
-        return vector_text(data)[:AT_ONCE]
+        for row in rows:
+            if self._reads_until and monotonic() >= self._reads_until:
+                return
+            ((data, _, _),) = memory_rows.load(self.cache, [row])
+            yield vector_text(data)[:AT_ONCE]
 
 
 class Question:
