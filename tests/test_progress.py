@@ -116,7 +116,9 @@ def test_lines_of_progress_are_counted_and_all_others_kept(tmp_path: pathlib.Pat
     }
 
 
-def test_every_import_says_how_far_it_is(lab: Lab, repo: pathlib.Path) -> None:
+def test_every_import_says_how_far_it_is(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places = repo / "docs" / "adr", lab.root / "notes", lab.root / ".claude" / "projects"
     for place in places[:2]:
         place.mkdir(parents=True)
@@ -131,7 +133,12 @@ def test_every_import_says_how_far_it_is(lab: Lab, repo: pathlib.Path) -> None:
         assert len(automemory_import.take(store, str(places[1])).items) == 3
         assert seen.told["remembering"][0] == seen.told["remembering"][1]
     with watched(repo) as (store, seen):
-        commits = commit_reader.read(store.repo.git, ["HEAD"], [], 10)
+        for word in ("two", "three"):
+            lab.git(repo, "commit", "-q", "--allow-empty", "-m", word)
+        monkeypatch.setattr(commit_reader, "_PORTION", 2)
+        commits = commit_reader.read_counted(store.repo.git, "HEAD", 10, store.progress)
+        assert commits == commit_reader.read(store.repo.git, ["HEAD"], [], 10) and len(commits) > 2
+        assert seen.told["reading commits"] == (len(commits), len(commits))
         pipeline.keep(store, commitlog.candidates([*commits]))
         done, total = seen.told["judging"]
         assert done == total

@@ -322,7 +322,9 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     if given or store.repo.head():
         most = 1_000_000 if ".." in given else 5_000
         try:
-            commits = commit_reader.read(store.repo.git, [given or "HEAD"], [], most)
+            commits = commit_reader.read_counted(
+                store.repo.git, given or "HEAD", most, store.progress
+            )
         except GitFailed as e:
             raise UsageError(f"git knows no commits '{given}'", hint=hint) from e
     candidates = commitlog.candidates(commits)

@@ -14,6 +14,12 @@ from ..core import record
 from ..core.errors import GitFailed, Refused
 from .gitcmd import NO_FETCH, Git
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.progress import Progress
+
+_PORTION = 500  # commits that one `git log` reads, where each portion is counted
+
 
 class Commit(NamedTuple):
     """One commit as git tells it; `at`: its time as records have it, "" for one that they refuse
@@ -60,6 +66,19 @@ def read(
             paths = [path for path in paths if path and id not in cut]
             found.append(Commit(id, _time(at), author, message, paths))
     return found[::-1]
+
+
+def read_counted(git: Git, revision: str, most: int, progress: Progress) -> list[Commit]:
+    """`read` of a revision or range, a portion at a time, for somebody who waits."""
+    words = ["rev-list", "--no-merges", f"--max-count={most}", "--end-of-options", revision, "--"]
+    ids = git.run(*words, env=NO_FETCH).decode().split()
+    found: list[Commit] = []
+    with progress("reading commits", len(ids)) as advance:
+        for start in range(0, len(ids), _PORTION):
+            part = ids[start : start + _PORTION]
+            found = read(git, part, [], len(part), walk=False) + found
+            advance(len(part))
+    return found
 
 
 def _time(text: str) -> str:
