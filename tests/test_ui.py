@@ -155,12 +155,12 @@ def test_the_file_is_for_its_owner_alone_and_says_how_many(place: Place) -> None
 
 class Served:
     def __init__(self) -> None:
-        self.decided: list[tuple[str, str]] = []
+        self.decided: list[tuple[str, str, str, bool]] = []
         self.server = page_server.Server(lambda: page.joined({"served": True}), self._decide)
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def _decide(self, id: str, verb: str) -> dict[str, Any]:
-        self.decided.append((id, verb))
+    def _decide(self, id: str, verb: str, keep: str, team: bool) -> dict[str, Any]:
+        self.decided.append((id, verb, keep, team))
         return {"status": verb}
 
     def _serve(self) -> None:
@@ -232,6 +232,7 @@ def test_only_the_page_itself_can_decide(served: Served) -> None:
         (url, {"Content_Type": kind, "Origin": own}, "no json", 400),
         (url, {"Content_Type": kind, "Origin": own}, '{"id": "abcd", "verb": "purge"}', 400),
         (url, {"Content_Type": kind, "Origin": own}, "x" * 20_000, 400),
+        (url, {"Content_Type": kind, "Origin": own}, "[1, 2]", 400),
         ("/review", {"Content_Type": kind, "Origin": own}, body, 404),
     ):
         assert served.ask("POST", path, given, **headers)[0] == expected
@@ -241,7 +242,9 @@ def test_only_the_page_itself_can_decide(served: Served) -> None:
     assert served.decided == []
     status, _, said = served.ask("POST", url, body, Content_Type=kind, Origin=own)
     assert (status, json.loads(said)) == (200, {"status": "accept"})
-    assert served.decided == [("abcd", "accept")]
+    body = json.dumps({"id": "abcd", "verb": "accept", "keep": "ef", "team": True})
+    served.ask("POST", url, body, Content_Type=kind, Origin=own)
+    assert served.decided == [("abcd", "accept", "", False), ("abcd", "accept", "ef", True)]
 
 
 @pytest.mark.quick

@@ -60,10 +60,11 @@ def _serve(store: Store, scope: str, no_browser: bool) -> int:
             held[now] = made
         return held[now]
 
-    def decided(id: str, verb: str) -> dict[str, Any]:
+    def decided(id: str, verb: str, keep: str, team: bool) -> dict[str, Any]:
         job = decide.accept if verb == "accept" else decide.reject
         try:
-            answer = job(store, find_item(store, id), decide.Decision())
+            given = decide.Decision(keep=keep, team=team)
+            answer = job(store, find_item(store, id), given)
         except MemError as e:
             return {"status": "refused", "reason": ": ".join(filter(None, (e.message, e.hint)))}
         return {**answer.value, "said": " ".join(map(str, answer.text))}

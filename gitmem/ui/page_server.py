@@ -31,7 +31,9 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-Decide = Callable[[str, str], dict[str, Any]]  # (id, "accept" or "reject"): what became of it
+# (id, "accept" or "reject", the memory that stays or "", whether the team's notes may change): what
+# became of it
+Decide = Callable[[str, str, str, bool], dict[str, Any]]
 
 
 class Server(HTTPServer):
@@ -99,11 +101,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _decide(self, body: bytes) -> None:
         try:
             asked = json.loads(body)
-            id, verb = str(asked["id"]), asked["verb"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            id, verb, keep = str(asked["id"]), asked["verb"], str(asked.get("keep", ""))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             verb = ""
         if verb in ("accept", "reject"):
-            answer = json.dumps(self.server.decide(id, verb)).encode()
+            done = self.server.decide(id, verb, keep, asked.get("team") is True)
+            answer = json.dumps(done).encode()
             self._answer(200, "application/json", answer)
         else:
             self._answer(400)

@@ -1,10 +1,10 @@
 // What waits for a decision; only a served page has it.
-async function decide(item, verb, box) {
+async function decide(item, given, box) {
   for (const button of box.querySelectorAll("button")) button.disabled = true;
   const asked = {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ id: item.id, verb }),
+    body: JSON.stringify({ id: item.id, ...given }),
   };
   let done = { status: "refused", reason: "git mem ui does not answer; is it still running?" };
   try {
@@ -30,13 +30,39 @@ async function decide(item, verb, box) {
   said.focus();
 }
 
+// Which of two memories stays is a person's word where the proposal has none.
+const undecided = (item) =>
+  item.proposal && !item.keep && ["contradiction", "supersede", "merge"].includes(item.kind);
+
+// What a person may say to an item: [label, what is asked of the server].
+function choices(item) {
+  const accept = { verb: "accept" };
+  if (!item.proposal) {
+    return [
+      ["Accept", accept],
+      ["Accept for the team", { ...accept, team: true }],
+    ];
+  }
+  const given = { ...accept, team: item.team };
+  if (!undecided(item)) return [["Accept", given]];
+  return item.memories.map((m) => [`Keep “${m.title || m.id}”`, { ...given, keep: m.id }]);
+}
+
+function consequence(item) {
+  if (!item.proposal) return "It becomes a private memory, or one of the team's.";
+  const where = item.team ? " in the team's notes" : "";
+  return undecided(item)
+    ? `The other one is superseded${where}.`
+    : `Accept does what is proposed${where}.`;
+}
+
 function review() {
   if (!queue.length) $("view").append(make("p", {}, "Nothing waits for a decision."));
   for (const item of queue) {
     const title = item.title || item.kind || "Suggestion";
     const box = make("article", { class: "waiting", "aria-label": title });
-    const button = (label, verb) =>
-      make("button", { type: "button", onclick: () => decide(item, verb, box) }, label);
+    const button = ([label, given]) =>
+      make("button", { type: "button", onclick: () => decide(item, given, box) }, label);
     const about = (item.memories || []).map((m) =>
       make(
         "details",
@@ -61,13 +87,9 @@ function review() {
       make(
         "p",
         {},
-        button("Accept", "accept"),
-        button("Reject", "reject"),
-        make(
-          "span",
-          { class: "soft" },
-          item.proposal ? "Accept does what is proposed." : "Accept stores it as a private memory.",
-        ),
+        ...choices(item).map(button),
+        button(["Reject", { verb: "reject" }]),
+        make("span", { class: "soft" }, consequence(item)),
       ),
     );
     $("view").append(box);
