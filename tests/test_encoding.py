@@ -403,7 +403,7 @@ def test_a_prompt_that_words_settle_waits_for_no_vector(
 
     store = opened(lab, repo, monkeypatch)
     cache = store.with_cache(lambda cache: cache)[0]
-    settled = "why are uploads retried three times with growing pauses?"
+    settled = f"is it true: {BODY}?"
     body = " ".join(text.terms(BODY))
     assert ask(settled, True) == (body, "bm25", False)
     assert ask(settled, False) == (body, "hybrid", True), "who asked gets the best order"
