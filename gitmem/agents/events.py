@@ -156,7 +156,7 @@ def _subagent_start(call: Call) -> None:
 def _user_prompt_submit(call: Call) -> None:
     if not call.injects and not _captures(call):
         return
-    prompt = protocol.text(call.payload, *protocol.PROMPTS)
+    prompt = protocol.prompt(call.payload)
     if not prompt:
         call.failed("no prompt in the input")
         return
@@ -171,10 +171,9 @@ def _user_prompt_submit(call: Call) -> None:
     if call.injects and call.here.settings.flag("promptContext"):
         from . import prompt_question
 
-        question = prompt_question.of(prompt)
-        encoder = prompt_question.begin(call, question)
-        if question:
-            from . import inject  # not before: the encoder reads meanwhile
+        encoder = prompt_question.reads(call)
+        if question := prompt_question.of(prompt):
+            from . import inject
 
             inject.for_prompt(call, question, encoder)
     call.say("")

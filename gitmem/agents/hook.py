@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from . import prefork, prompt_question, protocol
+from . import prefork, prompt_question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def run(
     """One call. Whatever fails in it is counted; nothing is raised."""
     agent, name, argument = _words(argv)
     encoder = prompt_question.encoder(name, environ)
-    from .call import Call  # not before: the encoder loads meanwhile
+    from . import protocol  # not before: the encoder loads meanwhile
+    from .call import Call
 
     call = Call(agent, protocol.event_of(name), environ, begun, stdout)
     call.encoder = encoder
@@ -55,6 +56,8 @@ def run(
         waited = time.monotonic() - before  # for the agent
         payload = None if data is None else protocol.parse(data)
         call.payload = payload or {}
+        if encoder and (question := prompt_question.of(protocol.prompt(call.payload))):
+            encoder.begin(question)
         call.event = protocol.event_of(name or call.payload.get("hook_event_name"))
         call.deadline.start(call.event, begun + waited)
         _answer(call, payload is not None)
@@ -70,6 +73,7 @@ def _answer(call: Call, parsed: bool) -> None:
     if call.environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         return
     from ..git import discover
+    from . import protocol
 
     call.cwd = _directory(call)
     here = discover.find(call.cwd, call.environ) if call.cwd else None
@@ -97,6 +101,8 @@ def _answer(call: Call, parsed: bool) -> None:
 
 def _directory(call: Call) -> str:
     """The directory that the agent names, where it exists; else ours; "" where that is gone."""
+    from . import protocol
+
     for path in protocol.directories(call.payload, call.environ):
         try:
             if os.path.isdir(path):

@@ -6,7 +6,6 @@ import os
 
 from ..embedding import reader
 from ..git import memfile
-from ..hooks import spool
 from . import prefork
 
 TYPE_CHECKING = False
@@ -40,21 +39,19 @@ def encoder(event: str, environ: Mapping[str, str]) -> reader.Beside | None:
         return None
     try:
         mem_dir = prefork.mem_dir(environ)
-        worth = os.path.exists(os.path.join(mem_dir, _ASKED)) and spool.asleep(mem_dir)
+        alone = not os.path.exists(os.path.join(mem_dir, memfile.WORKER))
+        worth = alone and os.path.exists(os.path.join(mem_dir, _ASKED))
     except (OSError, ValueError):
         return None
     return reader.beside() if worth else None
 
 
-def begin(call: Call, question: str) -> reader.Read | None:
-    """What will make the question's vector, and has begun to do so where it can."""
+def reads(call: Call) -> reader.Read | None:
+    """What makes the question's vector, None where the settings forbid it."""
     call.asks_encoder = call.here.settings.flag("encoder")
     if not call.asks_encoder:
         return None
-    if not call.encoder:
-        return reader.read
-    call.encoder.begin(question)
-    return call.encoder.read
+    return call.encoder.read if call.encoder else reader.read
 
 
 def end(call: Call, environ: Mapping[str, str]) -> None:

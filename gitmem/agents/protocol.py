@@ -42,7 +42,7 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
     "precompress": "PreCompact",
 }
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
-PROMPTS = ("prompt", "user_prompt")
+_PROMPTS = ("prompt", "user_prompt")
 REPLIES = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
 # Names of tools, in lower case.
@@ -84,6 +84,11 @@ def text(payload: Mapping[str, Any], *names: str) -> str:
         if isinstance(value, str) and value:
             return value
     return ""
+
+
+def prompt(payload: Mapping[str, Any]) -> str:
+    """What the user asks, "" for none."""
+    return text(payload, *_PROMPTS)
 
 
 def session(payload: Mapping[str, Any]) -> str:

@@ -46,7 +46,6 @@ TRIES = 10  # times that an event may fail before it is given up
 _AT_WORK = b"\0"  # the first byte of a line while it is at work alone
 _SKEW = 60  # seconds by which a file may be of the future: clocks differ
 _PATIENCE = 600  # seconds after which a hook starts a worker for what failed
-_PID = "worker.pid"
 _SETTLE = 0.05  # seconds in which a writer that opened the file before it was renamed has written
 
 
@@ -191,7 +190,7 @@ def asleep(mem_dir: str) -> bool:
     A worker takes its number away before it looks at the spool for the last time: whoever appended
     before finding a living number is served.
     """
-    path = os.path.join(mem_dir, _PID)
+    path = os.path.join(mem_dir, memfile.WORKER)
     try:
         os.kill(int(memfile.read(path, 20)), 0)
         # A clock that was set back would have it live for ever.
@@ -207,7 +206,7 @@ def lock(mem_dir: str) -> str:
 
 def claim(mem_dir: str, pid: int) -> None:
     """Says that this process is the worker; 0: that there is none."""
-    path = os.path.join(mem_dir, _PID)
+    path = os.path.join(mem_dir, memfile.WORKER)
     if pid:
         memfile.write(path, b"%d\n" % pid)
     else:
@@ -216,7 +215,7 @@ def claim(mem_dir: str, pid: int) -> None:
 
 def refuse(common_dir: str) -> None:
     """Says that this process is no worker, where whoever started it said so."""
-    path = os.path.join(memfile.directory(common_dir), _PID)
+    path = os.path.join(memfile.directory(common_dir), memfile.WORKER)
     try:
         if int(memfile.read(path, 20)) == os.getpid():
             _unlink(path)
