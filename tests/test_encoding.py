@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 import types
 from collections.abc import Iterable
 
@@ -408,6 +409,25 @@ def test_a_prompt_that_words_settle_waits_for_no_vector(
     assert ask(settled, True) == (body, "bm25", False)
     assert ask(settled, False) == (body, "hybrid", True), "who asked gets the best order"
     assert ask(QUESTION, True)[2] and ask("uploads retried", True)[1:] == ("hybrid", False)
+    store.close()
+
+
+def test_without_time_for_a_text_the_answer_of_words_and_table_stands(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question's vector alone, with none to compare it with, would silence every prompt."""
+    store = opened(lab, repo, monkeypatch)
+    cache = store.with_cache(lambda cache: cache)[0]
+
+    def ask(read: reader.Read | None = None, until: float = 0.0) -> tuple[list[str], float]:
+        search = Search(cache, store.table, encoder=read, unasked=True, reads_until=until)
+        hits, _, sure = search.ask("which uploads are retried, and why the pauses?", Filter(), 5)
+        return [hit.retrieval for hit in hits], sure
+
+    by_table = ask()
+    late = ask(lambda question, texts, until: pytest.fail("asked"), time.monotonic())
+    assert late == by_table == ask(lambda question, texts, until: reader.read(question))
+    assert ask(reader.read) != by_table
     store.close()
 
 

@@ -133,11 +133,12 @@ def test_every_import_says_how_far_it_is(
         assert len(automemory_import.take(store, str(places[1])).items) == 3
         assert seen.told["remembering"][0] == seen.told["remembering"][1]
     with watched(repo) as (store, seen):
-        for word in ("two", "three"):
+        for word, hour in (("two", "12"), ("three", "10"), ("four", "11")):  # clocks differ
+            lab.env["GIT_COMMITTER_DATE"] = f"2031-01-01T{hour}:00:00Z"
             lab.git(repo, "commit", "-q", "--allow-empty", "-m", word)
         monkeypatch.setattr(commit_reader, "_PORTION", 2)
         commits = commit_reader.read_counted(store.repo.git, "HEAD", 10, store.progress)
-        assert commits == commit_reader.read(store.repo.git, ["HEAD"], [], 10) and len(commits) > 2
+        assert commits == commit_reader.read(store.repo.git, ["HEAD"], [], 10) and len(commits) > 3
         assert seen.told["reading commits"] == (len(commits), len(commits))
         pipeline.keep(store, commitlog.candidates([*commits]))
         done, total = seen.told["judging"]

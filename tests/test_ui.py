@@ -233,6 +233,12 @@ def test_only_the_page_itself_can_decide(served: Served) -> None:
         (url, {"Content_Type": kind, "Origin": own}, '{"id": "abcd", "verb": "purge"}', 400),
         (url, {"Content_Type": kind, "Origin": own}, "x" * 20_000, 400),
         (url, {"Content_Type": kind, "Origin": own}, "[1, 2]", 400),
+        (
+            url,
+            {"Content_Type": kind, "Origin": own},
+            '{"id": "a", "verb": "accept", "keep": null}',
+            400,
+        ),
         ("/review", {"Content_Type": kind, "Origin": own}, body, 404),
     ):
         assert served.ask("POST", path, given, **headers)[0] == expected

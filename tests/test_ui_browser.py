@@ -228,25 +228,27 @@ def test_an_audit_of_the_served_review_finds_nothing_serious(lab: Lab, dark: boo
 
 
 @pytest.mark.process
-def test_of_two_that_contradict_each_other_a_person_says_which_stays(lab: Lab) -> None:
+@pytest.mark.parametrize("scope", ["team", "private"])
+def test_of_two_that_contradict_each_other_a_person_says_which_stays(lab: Lab, scope: str) -> None:
     place = Place(lab)
-    for text in (WIPED, MONDAY):
-        lab.mem(place.repo, "remember", text, "--type", "decision", "--path", "f0.txt")
+    for text, own in ((WIPED, []), (MONDAY, ["--private"] if scope == "private" else [])):
+        lab.mem(place.repo, "remember", text, "--type", "decision", "--path", "f0.txt", *own)
     lab.mem(place.repo, "consolidate")
     with browser.tab(lab.root / "home") as tab, served(place) as url:
         tab.size(1280, 800)
         tab.open(url)
         press(tab, "Review")
         box = "document.querySelector('.waiting')"
-        assert "superseded in the team's notes" in tab.run(f"{box}.innerText")
+        assert f"{MONDAY} ({scope})" in tab.run(f"{box}.innerText")
         assert tab.run(f"[...{box}.querySelectorAll('button')].map(b => b.textContent)") == [
-            *(f"Keep “{text}”" for text in (WIPED, MONDAY)),
+            f"Keep “{WIPED}”",
+            f"Keep “{MONDAY}”{' and share it with the team' * (scope == 'private')}",
             "Reject",
         ]
         tab.run(f"{box}.querySelectorAll('button')[1].click()")
         tab.wait(f"{box}.querySelector('[role=status].good')")
         assert tab.errors == []
-    assert [m["body"] for m in place.memories()] == [MONDAY]
+    assert [(m["body"], m["scope"]) for m in place.memories()] == [(MONDAY, "team")]
 
 
 @pytest.mark.process

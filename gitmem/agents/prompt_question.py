@@ -39,11 +39,18 @@ def encoder(event: str, environ: Mapping[str, str]) -> reader.Beside | None:
         return None
     try:
         mem_dir = prefork.mem_dir(environ)
-        alone = not os.path.exists(os.path.join(mem_dir, memfile.WORKER))
-        worth = alone and os.path.exists(os.path.join(mem_dir, _ASKED))
+        worth = os.path.exists(os.path.join(mem_dir, _ASKED)) and not _working(mem_dir)
     except (OSError, ValueError):
         return None
     return reader.beside() if worth else None
+
+
+def _working(mem_dir: str) -> bool:
+    if not os.path.exists(os.path.join(mem_dir, memfile.WORKER)):
+        return False
+    from ..hooks import spool  # takes a millisecond to load
+
+    return not spool.asleep(mem_dir)
 
 
 def reads(call: Call) -> reader.Read | None:

@@ -5,8 +5,9 @@ revert with a reason is a dead end; a commit that `Fixes:` another is a bug with
 other message in prose that is no upkeep is a candidate. Of a `fixup!` only the trailers count; a
 merge, a release, a machine's message are nothing. A conventional prefix ("fix:") names the type.
 
-Promise: git is asked in two calls, however many commits (a third where a partial clone lacks
-directories). A candidate's source is `commit:<id>`, so looking again makes nothing twice.
+Promise: in the worker git is asked in two calls, however many commits (a third where a partial
+clone lacks directories). A candidate's source is `commit:<id>`, so looking again makes nothing
+twice.
 """
 
 from __future__ import annotations

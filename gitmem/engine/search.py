@@ -121,6 +121,8 @@ class Search:
         answer, unread = None, []
         if model_vectors.held(self.cache, space) < self.cache.count():
             answer = self._by_table(question, lexical, allowed)
+            if self._reads_until and monotonic() >= self._reads_until:
+                return answer
             first = [hit.row for hit in answer[0][:READ]]
             unread = model_vectors.without(self.cache, space, first)
         found = self._by_encoder((space, dims), question, lexical, allowed, unread)
@@ -136,7 +138,7 @@ class Search:
     ) -> tuple[list[rank.Hit], float] | None:
         """(hits before priors, how sure they are) by words and the encoder's vectors. None, and
         `reduced` says so, where it is missing or damaged, memory is short or the time was over;
-        None, too, where it knows no word of the question.
+        None, too, where it knows no word of the question, or had no time for a text.
 
         `space`: its name and dimensions. `unread`: rows without a vector that are read with the
         question.
@@ -154,8 +156,8 @@ class Search:
         except (EncoderDamaged, MemoryError):
             return None
         self.reduced = not read
-        if not read or not any(read[0]):
-            return None
+        if not read or not any(read[0]) or (len(read) == 1 and unread):
+            return None  # without the first texts the question's vector says nothing
         self.behind = self.behind or bool(unread)
         near, cosines = vectors.nearest(read[0], dict(zip(unread, read[1:], strict=False)))
         cover = question.cover_of([row for row, _ in lexical[: verdict.LOOKED_AT]])

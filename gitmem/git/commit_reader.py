@@ -1,7 +1,7 @@
 """Commits as `git log` tells them: message, author, time, changed files.
 
-Promise: one call, however many commits (a second where a partial clone lacks directories), and
-nothing is fetched for it.
+Promise: one call, however many commits (a second where a partial clone lacks directories; one for
+each 500 in `read_counted`), and nothing is fetched for it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,16 @@ class Commit(NamedTuple):
 
 
 def read(
-    git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True
+    git: Git,
+    revisions: list[str],
+    known: list[str],
+    most: int,
+    walk: bool = True,
+    as_given: bool = False,
 ) -> list[Commit]:
     """The newest `most` commits of these revisions that are not in the history of `known`, oldest
-    first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision.
+    first; no merges. `walk` false: only those named; `as_given`: in the reverse of their order, and
+    not by their times. Raises GitFailed for what is no revision.
 
     Without the paths where a partial clone would fetch directories for them, and of a commit at
     which a shallow clone ends: git would name the whole tree.
@@ -47,7 +53,8 @@ def read(
     words = ["log", "--no-merges", "--no-show-signature", "--no-color", "--no-ext-diff"]
     words += ["--encoding=UTF-8"]  # else as i18n.logOutputEncoding says
     # --max-count would take --no-walk back.
-    words += ["--no-notes", "-z", f"--max-count={most}" if walk else "--no-walk"]
+    no_walk = "--no-walk=unsorted" if as_given else "--no-walk"
+    words += ["--no-notes", "-z", f"--max-count={most}" if walk else no_walk]
     words += [f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
     which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
     try:
@@ -76,7 +83,7 @@ def read_counted(git: Git, revision: str, most: int, progress: Progress) -> list
     with progress("reading commits", len(ids)) as advance:
         for start in range(0, len(ids), _PORTION):
             part = ids[start : start + _PORTION]
-            found = read(git, part, [], len(part), walk=False) + found
+            found = read(git, part, [], len(part), walk=False, as_given=True) + found
             advance(len(part))
     return found
 

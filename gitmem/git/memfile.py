@@ -25,7 +25,7 @@ SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOE
 # `stat` is an import
 _KIND, _FILE, _DIRECTORY, _LINK, _SOCKET = 0o170000, 0o100000, 0o040000, 0o120000, 0o140000
 SOCKET = "prefork.sock"  # the one name that is a socket, of `prefork`
-WORKER = "worker.pid"  # while a worker is at work, and where one was killed: see `spool`
+WORKER = "worker.pid"  # there while a worker is at work, or was killed: `spool.asleep`
 _OTHERS = 0o077
 MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
 _MODE = "has mode"

@@ -101,10 +101,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _decide(self, body: bytes) -> None:
         try:
             asked = json.loads(body)
-            id, verb, keep = str(asked["id"]), asked["verb"], str(asked.get("keep", ""))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            verb = ""
-        if verb in ("accept", "reject"):
+            id, verb, keep = str(asked["id"]), asked["verb"], asked.get("keep", "")
+        except (ValueError, KeyError, TypeError, RecursionError):
+            verb = keep = ""
+        if verb in ("accept", "reject") and isinstance(keep, str):
             done = self.server.decide(id, verb, keep, asked.get("team") is True)
             answer = json.dumps(done).encode()
             self._answer(200, "application/json", answer)

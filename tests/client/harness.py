@@ -228,6 +228,7 @@ class Client:
             "DISABLE_ERROR_REPORTING": "1",
             "DISABLE_AUTOUPDATER": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_MEM_PATIENCE": "20",  # beside other tests a prompt takes longer than half a second
             "GIT_TERMINAL_PROMPT": "0",
             "TZ": "UTC",
             "GIT_AUTHOR_NAME": "Ada",

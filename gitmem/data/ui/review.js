@@ -30,10 +30,6 @@ async function decide(item, given, box) {
   said.focus();
 }
 
-// Which of two memories stays is a person's word where the proposal has none.
-const undecided = (item) =>
-  item.proposal && !item.keep && ["contradiction", "supersede", "merge"].includes(item.kind);
-
 // What a person may say to an item: [label, what is asked of the server].
 function choices(item) {
   const accept = { verb: "accept" };
@@ -43,17 +39,20 @@ function choices(item) {
       ["Accept for the team", { ...accept, team: true }],
     ];
   }
-  const given = { ...accept, team: item.team };
-  if (!undecided(item)) return [["Accept", given]];
-  return item.memories.map((m) => [`Keep “${m.title || m.id}”`, { ...given, keep: m.id }]);
+  if (!item.choose) return [["Accept", { ...accept, team: item.team }]];
+  return item.memories.map((m) => {
+    const team = item.memories.some((other) => other !== m && other.scope === "team");
+    const shares = team && m.scope === "private" ? " and share it with the team" : "";
+    return [`Keep “${m.title || m.id}”${shares}`, { ...accept, keep: m.id, team }];
+  });
 }
 
 function consequence(item) {
   if (!item.proposal) return "It becomes a private memory, or one of the team's.";
-  const where = item.team ? " in the team's notes" : "";
-  return undecided(item)
-    ? `The other one is superseded${where}.`
-    : `Accept does what is proposed${where}.`;
+  if (item.choose) return "The other one is superseded by it.";
+  const where = item.team ? ", and changes the team's notes" : "";
+  if (item.kind === "share") return "Accept gives your private version to the team.";
+  return `Accept does what is proposed${where}.`;
 }
 
 function review() {
@@ -67,7 +66,12 @@ function review() {
       make(
         "details",
         { open: "" },
-        make("summary", {}, m.title || m.id, m.id === item.keep ? " (stays)" : ""),
+        make(
+          "summary",
+          {},
+          m.title || m.id,
+          ` (${[m.scope, m.id === item.keep && "stays"].filter(Boolean).join(", ")})`,
+        ),
         make("p", { class: "body", dir: "auto" }, m.body || ""),
       ),
     );
