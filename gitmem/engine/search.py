@@ -2,8 +2,8 @@
 
 Hooks, `recall` and `recall --batch` all ask `Search`. Beside the words stand the encoder's vectors,
 where every memory has one. Until the background has made them, words and the packaged table answer
-first, and what they find is read by the encoder with the question. A prompt that words alone settle
-(`verdict.SETTLED`) waits for no vector.
+first, what they find is read by the encoder with the question, and the surer answer stands. A
+prompt that words alone settle (`verdict.SETTLED`) waits for no vector.
 
 Promises. Filters come before candidates. The answer is the same on a kept and on a rebuilt cache:
 ids settle ties. A prior reorders what was hit and never admits anything. An encoder that cannot be
@@ -121,11 +121,11 @@ class Search:
         answer, unread = None, []
         if model_vectors.held(self.cache, space) < self.cache.count():
             answer = self._by_table(question, lexical, allowed)
-            if self._reads_until and monotonic() >= self._reads_until:
-                return answer
             first = [hit.row for hit in answer[0][:READ]]
             unread = model_vectors.without(self.cache, space, first)
         found = self._by_encoder((space, dims), question, lexical, allowed, unread)
+        if found and answer:  # whose text was not read has no cosine with the question
+            return max(found, answer, key=lambda one: one[1])
         return found or answer or self._by_table(question, lexical, allowed)
 
     def _by_encoder(
@@ -138,7 +138,7 @@ class Search:
     ) -> tuple[list[rank.Hit], float] | None:
         """(hits before priors, how sure they are) by words and the encoder's vectors. None, and
         `reduced` says so, where it is missing or damaged, memory is short or the time was over;
-        None, too, where it knows no word of the question, or had no time for a text.
+        None, too, where it knows no word of the question.
 
         `space`: its name and dimensions. `unread`: rows without a vector that are read with the
         question.
@@ -156,8 +156,8 @@ class Search:
         except (EncoderDamaged, MemoryError):
             return None
         self.reduced = not read
-        if not read or not any(read[0]) or (len(read) == 1 and unread):
-            return None  # without the first texts the question's vector says nothing
+        if not read or not any(read[0]):
+            return None
         self.behind = self.behind or bool(unread)
         near, cosines = vectors.nearest(read[0], dict(zip(unread, read[1:], strict=False)))
         cover = question.cover_of([row for row, _ in lexical[: verdict.LOOKED_AT]])
