@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 LIMITS = {"UserPromptSubmit": 0.5, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
 INPUT = 5.0  # seconds in which the agent has to send its input; they do not count as ours
-# Of a prompt's time, where memories lack vectors: words and table have answered before, and on a
-# machine too busy for more their answer stands (decision 33).
+# Of a prompt's time, where memories lack vectors: from then on none is read with the question, so
+# that a busy machine answers by what it has (decision 33).
 _SLOW = 0.3
 _GRACE = 2.0  # seconds in which a write that has begun must end
 

@@ -171,7 +171,7 @@ class Search:
         lexical: list[tuple[int, float]],
         allowed: list[int] | None,
     ) -> tuple[list[rank.Hit], float]:
-        """The same by words and the packaged table, which every computer can use."""
+        """The same by words and the packaged table."""
         # Content words count double: "how do we store times" is about times, not about how.
         query = question.query
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")

@@ -81,9 +81,9 @@ def read_counted(git: Git, revision: str, most: int, progress: Progress) -> list
     ids = git.run(*words, env=NO_FETCH).decode().split()
     found: list[Commit] = []
     with progress("reading commits", len(ids)) as advance:
-        for start in range(0, len(ids), _PORTION):
-            part = ids[start : start + _PORTION]
-            found = read(git, part, [], len(part), walk=False, as_given=True) + found
+        for end in range(len(ids), 0, -_PORTION):
+            part = ids[max(0, end - _PORTION) : end]
+            found += read(git, part, [], len(part), walk=False, as_given=True)
             advance(len(part))
     return found
 

@@ -49,7 +49,7 @@ function choices(item) {
 
 function consequence(item) {
   if (!item.proposal) return "It becomes a private memory, or one of the team's.";
-  if (item.choose) return "The other one is superseded by it.";
+  if (item.choose) return "The other one gives way to it.";
   const where = item.team ? ", and changes the team's notes" : "";
   if (item.kind === "share") return "Accept gives your private version to the team.";
   return `Accept does what is proposed${where}.`;
