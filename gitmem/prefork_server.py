@@ -1,5 +1,5 @@
-"""The process that `prefork` asks: it has loaded all that a prompt's hook needs, the encoder
-too, and forks for each call.
+"""The process behind `prefork`: has loaded what a prompt's hook needs, and forks for each call.
+The encoder is loaded, too.
 
 It is started with an agent's MCP server and ends with it, however that ends. Promises: it answers
 only processes of its own user, and only those of the same installation; a fork begins with nothing

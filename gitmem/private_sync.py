@@ -1,5 +1,5 @@
-"""`push --private-to`, `pull --private-from`: one person's private notes in another clone of
-theirs, over one remote they name. Everything private goes along.
+"""`push --private-to`, `pull --private-from`: one person's private notes in another clone.
+They go over one remote that the person names. Everything private goes along.
 
 Promise: it is the only way that private notes leave, on that word alone, and never to a default
 remote. What leaves is shown before (`--dry-run`), and stays where it looks like a secret. The ref

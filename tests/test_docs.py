@@ -262,10 +262,28 @@ def test_the_probe_for_names_can_fail() -> None:
     ]
 
 
-def test_every_module_is_described() -> None:
-    text = page("docs/modules.md")
-    modules = {p.stem for p in PACKAGE.rglob("*.py") if p.parent.name != "cli"} - {"__init__"}
-    assert sorted(m for m in modules if f"`{m}`" not in text) == []
+def undescribed(source: str) -> bool:
+    """Whether the first line of the module's docstring is not one whole sentence."""
+    first = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+    return not re.fullmatch(r"\S+(?: \S+){2,}\.", first)
+
+
+@pytest.mark.quick
+def test_the_first_line_of_every_module_says_what_it_is() -> None:
+    later = {"keep_request", "reader"}
+    sources = {
+        p: p.read_text(encoding="utf-8") for p in PACKAGE.rglob("*.py") if p.stem not in later
+    }
+    assert [str(p) for p, source in sorted(sources.items()) if undescribed(source)] == []
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "source", ["", "import os", '"""Sync."""', '"""A sentence that\ngoes on."""', "# A comment."]
+)
+def test_the_probe_for_first_lines_can_fail(source: str) -> None:
+    assert undescribed(source)
+    assert not undescribed(f'"""Lines of one note."""\n{source}')
 
 
 def test_nothing_that_is_not_built_is_a_command() -> None:

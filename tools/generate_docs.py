@@ -3,20 +3,18 @@
     python tools/generate_docs.py            rewrites what is out of date
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
 
-Owns `docs/commands.md`, `docs/modules.md`, `docs/pictures`, `man/git-mem.1` and the table of
-completion whole, and in docs/guide.md, docs/format.md and docs/migration.md what stands between
-`<!-- NAME:begin -->` and `<!-- NAME:end -->`: the steps of `git mem tour`, the worked example
-(`worked_examples`), the formats that `import` reads.
+Owns `docs/commands.md`, `docs/pictures`, `man/git-mem.1` and the table of completion whole, and in
+docs/guide.md, docs/format.md and docs/migration.md what stands between `<!-- NAME:begin -->` and
+`<!-- NAME:end -->`: the steps of `git mem tour`, the worked example (`worked_examples`), the
+formats that `import` reads.
 
 Needs git, rich and the package installed (or a checkout on the path).
 """
 
 from __future__ import annotations
 
-import ast
 import os
 import pathlib
-import re
 import sys
 from typing import Any
 
@@ -177,40 +175,6 @@ def _rows(options: list[Option]) -> list[str]:
         names = ", ".join(f"`{n}`" for n in o.names) or f"`{o.synopsis}`"
         out.append(f"- {names}{f' `{o.value}`' if o.value and o.names else ''}: {markdown(o.help)}")
     return out
-
-
-# --- docs/modules.md -------------------------------------------------------
-
-SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`*])|\n\n")
-
-
-def modules_page() -> str:
-    """The first sentence of every module, room by room, in the order of docs/architecture.md."""
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    rooms = [row.split("`")[1] for row in page.split("\n") if row.startswith("| `")]
-    lines = [
-        "# Modules",
-        "",
-        "For people who look for the place of a change and do not find it in the table of",
-        "[architecture](architecture.md#i-want-to---open-): the first sentence of every module, by",
-        "room, from the top down. Generated; a module's docstring has the rest of its contract.",
-        "",
-    ]
-    for room in rooms:
-        lines += [] if room.endswith("/") else [f"- `{room}`: {_first_sentence(f'{room}.py')}"]
-    for room in [room for room in rooms if room.endswith("/")]:
-        lines += ["", f"## `{room}`", "", _first_sentence(f"{room}__init__.py"), ""]
-        names = sorted(p.stem for p in (ROOT / "gitmem" / room).glob("*.py"))
-        for name in names:
-            if name != "__init__":
-                lines.append(f"- `{name}`: {_first_sentence(f'{room}{name}.py')}")
-    return "\n".join(lines) + "\n"
-
-
-def _first_sentence(name: str) -> str:
-    source = (ROOT / "gitmem" / name).read_text(encoding="utf-8")
-    text = ast.get_docstring(ast.parse(source)) or ""
-    return " ".join(SENTENCE_END.split(text, maxsplit=1)[0].split())
 
 
 # --- man/git-mem.1 ---------------------------------------------------------
@@ -445,7 +409,6 @@ def generate() -> dict[str, str]:
     migration = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
-        "docs/modules.md": modules_page(),
         "man/git-mem.1": man_page(),
         "gitmem/data/completion/table.tsv": table(*commands()),
         "docs/guide.md": between(guide, "tour", transcript()),

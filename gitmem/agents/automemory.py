@@ -1,5 +1,4 @@
-"""Where Claude Code keeps its own notes on this project ("auto memory"), and whether they changed
-since we read them.
+"""Claude Code's own notes on this project ("auto memory"): where they lie, whether they changed.
 
 The directory is found by the client's rule (seen in 2.1.197 and 2.1.330): `autoMemoryDirectory` of
 the local, project or user settings, else `<config>/projects/<slug of the main root>/memory`. One

@@ -1,5 +1,5 @@
-"""Memories as topic files of Claude Code's auto memory: `git mem export claude`, where an agent
-reads them without any hook.
+"""`git mem export claude`: memories as topic files of Claude Code's auto memory.
+An agent reads them without any hook.
 
 Promises. What is written is active, trusted, reachable, sure (explicit, or of a
 confidence of 0.95 and more) and holds no secret; only the team's where the directory lies in a

@@ -1,5 +1,4 @@
-"""Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step,
-the worker.
+"""Claude Code's auto memory becomes memories: on command, when a session starts, by the worker.
 
 Promises. What is known adds nothing: a memory's `source` names the topic and what it said. A topic
 that was edited becomes a new version of its memory, one that was removed leaves it as it is, one

@@ -1,5 +1,5 @@
-"""One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of
-`MEMORY.md`. Pure, no file.
+"""One note of Claude Code's auto memory: a Markdown file, or a passage of `MEMORY.md`.
+Pure, no file.
 
 Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front matter with `name`,
 `description`, `metadata.type`, a body with `**Why:**`, `**How to apply:**` and `[[links]]`, and an

@@ -1,5 +1,4 @@
-"""What a session is told at its start: the same block for hooks, after compaction, for subagents
-and for `git mem context`.
+"""The block that a session is told: at its start, after compaction, to subagents, by `context`.
 
 Gathers candidates through indexes of the cache (never all memories); `context_select` scores and
 chooses them, `context_render` frames them.

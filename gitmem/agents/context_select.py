@@ -1,5 +1,6 @@
-"""Choosing what a context block tells: scores from paths, words and time, then blockers and
-decisions first, the rest by score, within a budget. Pure.
+"""Chooses the memories of a context block, within a budget of tokens.
+Scores come from paths, words and time; blockers and decisions go first, then the rest by score.
+Pure.
 
 Promises. What is chosen fits the budget of tokens and the limit of one hook's output, tags and all.
 Blockers and decisions have a share of their own that they may use up and not exceed; what they

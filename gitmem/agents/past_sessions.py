@@ -1,5 +1,5 @@
-"""The sessions of this repository that Claude Code and Codex keep on this disk: found by where they
-ran, and read into suggestions (`git mem import sessions`).
+"""`git mem import sessions`: past sessions of Claude Code and Codex become suggestions.
+They lie on this disk, and are found by the directory in which they ran.
 
 Claude Code keeps `<config>/projects/<slug of the directory>/<session>.jsonl`, its subagents one
 directory further down (older releases: beside it, as `agent-*.jsonl`). Codex keeps

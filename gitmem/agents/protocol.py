@@ -1,5 +1,5 @@
-"""How each agent calls a hook and what it reads from one: names of events, fields of stdin, the
-envelope on stdout. `targets` has the other half, the agents' settings files.
+"""How an agent calls a hook: names of events, fields of stdin, the envelope on stdout.
+`targets` has the other half, the agents' settings files.
 
 We use Claude Code's names; those of other agents are turned into them here, so no other module
 knows of them. An agent's next version may send anything: a field that is missing or of another type

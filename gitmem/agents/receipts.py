@@ -1,5 +1,4 @@
-"""Receipts: which memories an agent's session was given, at which tips of the notes refs and at
-which HEAD.
+"""Receipts: the memories an agent's session was given, with HEAD and the tips of the notes refs.
 
 Hooks only append to the session's file (`session`); the worker makes one record of op `receipt` for
 each part of a session that ended, or was idle for a day (Codex tells no end, and a client may

@@ -1,5 +1,4 @@
-"""What one agent session has been shown and has done: a private file in
-`<git-common-dir>/mem/sessions/`.
+"""What one agent session was shown and did: a file in `<git-common-dir>/mem/sessions/`.
 
 Hooks of one session run side by side and each lives for milliseconds, so the file is only ever
 appended to, one write a call: no line of another hook is lost, and a line that a full disk tore is

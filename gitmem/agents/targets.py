@@ -1,5 +1,5 @@
-"""What each agent reads: its settings file, its names of events, the shape of an entry, the command
-in it; and our section in a file of instructions. `protocol` has what a hook reads and prints.
+"""The settings file of each agent: where it is, its events, the shape and command of an entry.
+Also our section in a file of instructions. `protocol` has what a hook reads and prints.
 
 Promise: pure data and text; nothing is read or written here. Claude Code was run; the others are
 after their documentation (docs/agents.md says what that means). A command ends with status 0 and

@@ -1,5 +1,4 @@
-"""Commits that carry the change of another, as a squash merge, a cherry-pick or a rebase elsewhere
-leaves them behind.
+"""Commits with the change of another one: squash merges, cherry-picks, rebases elsewhere.
 
 A commit is equivalent to an anchor if its patch-id is that of the anchor, or the combined one of a
 branch which held the anchor when a memory was made, or holds it now. It must lie in the history of

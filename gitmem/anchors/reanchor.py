@@ -1,5 +1,4 @@
-"""What a person can do about anchors: say which commits took the place of others, and see those
-that were lost.
+"""`git mem reanchor`: a person says which commit replaced another; lists anchors that were lost.
 
 Promise: nothing is guessed. A move is written only where somebody says which commit took the place
 of which; lost anchors are listed, with commits that carry the same change as an offer.

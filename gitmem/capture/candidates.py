@@ -1,6 +1,4 @@
-"""Texts that may be worth keeping, with the facts known about each; made also of the lines that
-hooks left in the spool.
-"""
+"""Texts that may be worth keeping, with their facts; also made of the spool's lines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Whether a text that capture would keep is known already: as a memory, a suggestion, a forgotten
-memory, or a text of the same run. And which memory a new decision takes the place of.
+"""Whether a text that capture would keep is already known.
+As a memory, a suggestion, a forgotten memory, or a text of the same run. And which memory a new
+decision takes the place of.
 
 Words decide (`memory/similarity`); vectors only choose the memories to compare with.
 """

@@ -1,5 +1,5 @@
-"""What of a turn somebody really said: blocks that programs put in are cut, lines quoted with `>`,
-what our own commands print, and what its author keeps back.
+"""What somebody really said in a turn, without text that programs put in and what is kept back.
+Lines quoted with `>` and the output of our own commands are cut, too.
 
 Owns the blocks that clients, hooks and memory tools inject (known names, and any that says memory,
 recall, context, reminder), `<private>`, and the words `#skip` and `/private`. A recalled memory

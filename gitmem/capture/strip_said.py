@@ -1,5 +1,4 @@
-"""Which lines of a turn are another's words: those quoted with `>`, and those that our own commands
-print.
+"""Lines of a turn that are another's words: quoted with `>`, or output of our own commands.
 
 Owns the shapes of what `recall`, `list`, `show` and `context --format md` print. A recalled memory
 must never come back as a new one, nor what somebody else wrote as a word of the author's. In a code

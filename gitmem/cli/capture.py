@@ -1,5 +1,5 @@
-"""`git mem capture`: judge turns of a file, of which nothing is stored; or work off at once what
-hooks left for the worker.
+"""`git mem capture`: judges turns of a file, or works off what hooks left for the worker.
+Of a file nothing is stored.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""The one table of commands: its groups and summaries are what `-h`, `help -a`, the manual page,
-docs/commands.md and completion show, its modules what a call loads.
+"""The one table of commands: name, group, summary, and the module that a call loads.
+`-h`, `help -a`, the manual page, docs/commands.md and completion are made from it.
 
 Loads nothing.
 """

@@ -1,5 +1,5 @@
-"""One decision about a suggestion of capture or a proposal about stored memories, and what became
-of it, for JSON and as a line. Which of two memories stays is a person's word.
+"""One decision about a suggestion or a proposal, and its effect, as JSON and as a line.
+Which of two memories stays is a person's word.
 """
 
 from typing import Any, NamedTuple

@@ -1,5 +1,6 @@
-"""Long output through the user's pager, by git's rules: GIT_PAGER, `core.pager`, PAGER, less; on a
-terminal only. With `git mem`, git itself follows `--no-pager`, `--paginate` and `pager.mem`.
+"""Long output on a terminal, through the pager that git would choose.
+GIT_PAGER, `core.pager`, PAGER, less. With `git mem`, git itself follows `--no-pager`,
+`--paginate` and `pager.mem`.
 """
 
 import io

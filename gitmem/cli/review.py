@@ -1,5 +1,6 @@
-"""Commands about what waits for a decision: consolidate proposes what to do with memories that
-repeat or contradict each other, review decides about that and about suggestions of capture.
+"""Commands about open decisions: consolidate makes proposals, review decides.
+Proposals are about memories that repeat or contradict each other; review also decides about
+suggestions of capture.
 
 On a terminal review asks, one at a time (`review_terminal`); else it lists, or does what its
 options say.

@@ -1,5 +1,4 @@
-"""Text that somebody else wrote, made harmless to look at: for terminals, for JSON, for a model's
-context.
+"""Makes text of others harmless to look at: for terminals, for JSON, for a model's context.
 
 Owns the list of characters that show nothing, reorder what stands beside them or steer a terminal:
 controls (so every escape sequence loses its first byte), bidirectional overrides and marks (Trojan

@@ -1,6 +1,4 @@
-"""Checks of the notes (refs, locks, every line, what purges may have left), of the cache made from
-them, and of the commits that memories are about.
-"""
+"""Checks of the notes, of the cache made from them, and of the commits that memories are about."""
 
 import os
 import sqlite3

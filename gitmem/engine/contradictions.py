@@ -1,5 +1,4 @@
-"""Which memories are contradicted by another one, as far as consolidation found it and no person
-has decided.
+"""Memories that consolidation found contradicted, while no person has decided.
 
 Promise: a mark stands while both memories are active and say what they said when they were
 compared. Only private records count: a teammate's notes neither mark a memory nor take a mark away.

@@ -1,5 +1,5 @@
-"""What an error says about the cache: others moved it, keep it busy, the disk is full, the file is
-damaged, or none of that. Standard library only: every prompt waits for it.
+"""The kind of an error at the cache: moved by others, busy, disk full, damaged, or none of these.
+Standard library only: every prompt waits for it.
 """
 
 from __future__ import annotations

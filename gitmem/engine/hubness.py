@@ -1,5 +1,4 @@
-"""How near each vector of the encoder lies to its neighbours, for `nearness`; made in the
-background.
+"""How near an encoder's vector lies to its neighbours, for `nearness`; made in the background.
 
 A memory's company is its mean cosine with its NEIGHBOURS of a sample of the store: SAMPLE vectors,
 chosen by their bytes, so that a rebuilt cache has the same. Comes after `model_vectors.fill`. All

@@ -1,5 +1,4 @@
-"""What use has taught, in the cache: the tables `usage_records` and `confidence`, made from records
-as they come in.
+"""What use has taught: the cache's tables `usage_records` and `confidence`, made from records.
 
 Promise: an update leaves what a rebuild would, in whatever order lines came. Only private records
 count, and no id that was purged. What sessions did stands in `usage_record` under short names; one

@@ -1,5 +1,4 @@
-"""`git mem purge`: the text of a memory, or a line that is no memory, leaves this repository for
-good, and the command proves it.
+"""`git mem purge`: a memory's text or another line leaves this repository; proves it afterwards.
 
 Promise, once it has answered that nothing holds the text: no object, no page of the cache and no
 file of ours has it, and a record without text (the tombstone) keeps it out of every clone that has

@@ -1,5 +1,5 @@
-"""What a purge removes: the memory, suggestion or line that a prefix names, with all its lines, and
-the memories that come back when it is gone.
+"""What a purge removes: the memory, suggestion or line that a prefix names, with all its lines.
+Also the memories that come back when it is gone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The tombstones of one repository: which there are, which refs are ours, and whether all that they
-name is known to be gone.
+"""The tombstones of a repository, and whether all that they name is known to be gone.
+Also which refs are ours.
 
 A search of all objects takes seconds, so `mem/purged` says up to where the last one looked: the
 tombstones, and tip and reflog size of each ref. Promise: `settled` is true only if nothing that a

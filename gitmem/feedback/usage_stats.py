@@ -1,5 +1,5 @@
-"""What became of what was told, for `git mem stats`: told, used, ignored, by type, by route and by
-the confidence that a memory's writer stated.
+"""Counts for `git mem stats`: memories told, used and ignored, by type, route and confidence.
+Confidence is what a memory's writer stated.
 
 Counted from records, never estimated. One thing told is one memory in one session, however often it
 was shown there. It was used if `usage` says so, and ignored otherwise, be it read or not. If two

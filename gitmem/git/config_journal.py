@@ -1,5 +1,5 @@
-"""What git mem added to the repository's configuration file, to be taken back; and files written
-whole or not at all.
+"""What git mem added to the repository's configuration file, to be taken back.
+Also writes files whole or not at all.
 
 Promise: `undo` restores the file byte for byte if nobody has changed it since; otherwise it takes
 away our own entries alone. The list of what was added lies beside `mem/`, which may be deleted.

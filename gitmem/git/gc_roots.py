@@ -1,5 +1,4 @@
-"""The roots that keep objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished
-merges, of every worktree.
+"""The roots that keep objects alive, of every worktree: refs, HEADs, reflogs, indexes, merges.
 
 Promise: all that `git gc` respects are named: not FETCH_HEAD and ORIG_HEAD.
 """

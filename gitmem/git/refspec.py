@@ -1,5 +1,5 @@
-"""Which configured fetches write over refs of ours, or delete them, by git's own rules: a `+`
-forces, pruning deletes what the remote lacks, a `^` takes refs of the remote out.
+"""Which configured fetches write over or delete refs of ours, by git's own rules.
+A `+` forces, pruning deletes what the remote lacks, a `^` takes refs of the remote out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tells the user, once, at the start of their next session, what capture stored and suggests, how
-many proposals about stored memories wait, and that capture is off.
+"""Tells the user once, as their next session starts, what capture stored and what waits.
+Suggestions and proposals about stored memories wait; also told is that capture is off.
 
 Owns `mem/captured`: a line, kind and id, for each memory stored, suggestion and proposal made since
 it was last told of. The worker appends; a session's start reads, and takes the lines away once its

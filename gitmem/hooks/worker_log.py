@@ -1,5 +1,5 @@
-"""`mem/worker.log`: what failed in the worker, where `git mem doctor` finds it. No line holds text
-of an event or a memory.
+"""`mem/worker.log`: what failed in the worker, where `git mem doctor` finds it.
+No line holds text of an event or a memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The graph of memories, made when somebody asks: edges, ranks, communities, and the neighbours of
-one memory, as JSON and as DOT.
+"""The graph of memories, made on demand: edges, ranks, communities, neighbours; JSON and DOT.
 
 | kind | between | weight |
 |---|---|---|

@@ -1,5 +1,4 @@
-"""The life of what waits for a person's decision: a private `suggest` record, and `verdict` records
-about it.
+"""The records of a review: a private `suggest` that waits, and `verdict` records about it.
 
 Two things live it: texts that capture suggests (`capture/suggestions`), and proposals about stored
 memories (`proposals`), whose records have a `kind`. `docs/format.md` has their fields.

@@ -1,5 +1,4 @@
-"""The one table of formats of other tools: what each holds, where it lies, how it is recognised
-and read.
+"""The one table of formats of other tools: content, place, how each is recognised and read.
 
 Help, documents and completion are made from `FORMATS`. Every format was read in the source of its
 tool. Nothing that is read is changed.

@@ -1,5 +1,4 @@
-"""Markdown that a repository keeps for its agents: agentlore's `.memory/`, and the rules in
-CLAUDE.md and AGENTS.md.
+"""Files that a repository keeps for its agents: agentlore's `.memory/`, CLAUDE.md, AGENTS.md.
 
 An entry of agentlore is a heading, a comment of `key: value` lines and a text; older versions call
 the comment `rmem`. A rule is a list item outside of code, comments and what another tool generated.

@@ -1,5 +1,4 @@
-"""A directory of Markdown with front matter: written by `export`, read from us, basic-memory and
-others.
+"""A directory of Markdown with front matter: as `export`, basic-memory and others write it.
 
 Promise: what `export` wrote there, `import` reads back the same; nothing is doubled where the
 memories are known. A note of another tool is one memory: its text as it stands, with the lines

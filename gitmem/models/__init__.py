@@ -1,3 +1,1 @@
-"""Language models on this machine: which there are, how they get here, and asking them in a process
-of their own.
-"""
+"""Language models on this machine: which there are, how they come, and asking them in a process."""

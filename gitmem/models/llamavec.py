@@ -1,5 +1,5 @@
-"""Vectors by an embedding model, behind the protocol of the packaged table: `space`, `dims`,
-`embed(texts) -> list[bytes]`.
+"""Vectors by an embedding model, with the interface of the packaged table.
+`space`, `dims`, `embed(texts) -> list[bytes]`.
 
 The model runs in the process that `llamaproc` keeps. Promise: `space` names the model's file, how
 it pools, and this module's arithmetic, so vectors of another model are never compared with these;

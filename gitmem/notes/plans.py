@@ -1,5 +1,4 @@
-"""What one attempt to write a notes ref does: which commit it builds on, which lines come in, which
-histories become part of it.
+"""One attempt to write a notes ref: the commit it builds on, lines and histories that come in.
 
 Promise: nothing is written here. A line that others took out is put back, one that a purge record
 names comes in from nowhere, and a history that holds one does not become part of ours. The trailer

@@ -1,5 +1,4 @@
-"""A notes ref that is gone, or whose newest objects are not here: moved back to its last whole
-state.
+"""Moves a notes ref that is gone or lacks its newest objects back to its last whole state.
 
 `git gc --prune=now` deletes objects that a writer beside it has just made and not yet named; a
 power cut takes objects that were never synced. Every git command then stops at the ref. `mend`

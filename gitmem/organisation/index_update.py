@@ -1,5 +1,4 @@
-"""`git mem index --to`: the memories of repositories, from their notes into the organisation's
-index.
+"""`git mem index --to`: memories of repositories go into the organisation's index.
 
 Promises. Only the team's notes are read, so no private memory, edit or use can leave; a text with a
 secret stays out, and what stands in `<private>` is cut, also where another tool wrote it. What was

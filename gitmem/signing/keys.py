@@ -1,5 +1,5 @@
-"""The user's signing keys as git knows them (`gpg.*`, `user.signingKey`), and the one place that
-starts a signing program.
+"""The user's signing keys as git knows them, and the one place that starts a signing program.
+Settings `gpg.*` and `user.signingKey`.
 
 Promise: a program that is missing, hangs or asks in vain ends in `Unusable`, with words for the
 user, never in a wait without end.

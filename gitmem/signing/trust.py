@@ -1,5 +1,4 @@
-"""Which records may be handed out unasked: the policy `mem.trust`, and the states of their
-signatures.
+"""The policy `mem.trust`: which records may be handed out unasked, and their signatures' states.
 
 The policy. `all`: every record. `signed`: records with a valid signature, by any key.
 `allowed-signers`: records that git's own keys vouch for. A record below the policy is kept, shown

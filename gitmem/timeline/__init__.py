@@ -1,3 +1,1 @@
-"""Questions to the history: about these lines, what a branch teaches, which commit made a memory
-stale.
-"""
+"""Questions to the history: why, what a branch teaches, which commit made a memory stale."""

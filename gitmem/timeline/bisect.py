@@ -1,5 +1,5 @@
-"""The commit that made a memory stale: the first after which one of its paths never again had the
-noted content.
+"""The commit that made a memory stale.
+It is the first after which one of its paths never again had the noted content.
 
 Git names the commits between the memory's own and HEAD that touched the path, under each of its
 names, and one look at the objects says in which of them the path had the noted content. The search

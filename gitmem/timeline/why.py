@@ -1,5 +1,4 @@
-"""Why lines are as they are: what is known about a path, by path, by line, and by the commits that
-wrote it.
+"""Why lines are as they are: what is known by path, by line, and by the commits that wrote it.
 
 Four ways lead to a memory: its lines are these (a content anchor, found again wherever they stand
 now), it names the file (under any name that it had), its commit wrote these lines (`git blame`;
