@@ -133,7 +133,7 @@ def test_a_prompt_is_told_of_one_memory_and_its_versions(
         lab.mem(clone, "edit", id, "-m", text)
     settle(lab, clones, "sync")
     with opened(clones[2]) as store:
-        search = Search(store.with_cache(lambda cache: cache)[0], store.table)
+        search = Search(store.with_cache(lambda cache: cache)[0], store.table.vector)
         rows = [(hit.row, hit.retrieval) for hit in search.ask(HERE, Filter(), 5)[0]]
         told, ids = inject.written(
             inject._load(search.cache, rows, {}, set(), store.repo.head()), "this", 2000

@@ -398,7 +398,7 @@ def test_a_prompt_that_words_settle_waits_for_no_vector(
     def ask(question: str, unasked: bool) -> tuple[str, str, bool]:
         """(the first hit's id, how it was found, whether the encoder was asked)."""
         asked.clear()
-        search = Search(cache, store.table, encoder=encode, unasked=unasked)
+        search = Search(cache, store.table.vector, encoder=encode, unasked=unasked)
         hits, _, _ = search.ask(question, Filter(), 5)
         return cache.texts([hits[0].row])[0][2], hits[0].retrieval, bool(asked)
 
@@ -420,7 +420,7 @@ def test_where_texts_are_not_read_the_surer_answer_stands(
     cache = store.with_cache(lambda cache: cache)[0]
 
     def ask(read: reader.Read | None = None, until: float = 0.0) -> tuple[list[str], float]:
-        search = Search(cache, store.table, encoder=read, reads_until=until)
+        search = Search(cache, store.table.vector, encoder=read, reads_until=until)
         hits, _, sure = search.ask("which uploads are retried, and why the pauses?", Filter(), 5)
         return [hit.retrieval for hit in hits], sure
 

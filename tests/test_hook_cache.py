@@ -56,7 +56,7 @@ def far() -> float:
 
 def hits(question: str) -> Any:
     def ask(cache: Cache) -> list[str]:
-        found, _, _ = Search(cache, hook_cache.table()).ask(question, Filter(), 5)
+        found, _, _ = Search(cache, hook_cache.vector).ask(question, Filter(), 5)
         return [
             str(data["body"]) for data, _, _ in memory_rows.load(cache, [hit.row for hit in found])
         ]
@@ -296,7 +296,7 @@ from gitmem.engine.search import Search
 from gitmem.git import discover as here_file
 here = here_file.look(os.getcwd(), os.environ)
 stand = lambda cache: lambda anchors: anchor_state_store.read(cache, anchors, here.head)
-hits, fresh = hook_cache.with_memories(here, lambda cache: len(Search(cache, hook_cache.table(), stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
+hits, fresh = hook_cache.with_memories(here, lambda cache: len(Search(cache, hook_cache.vector, stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
 assert hits == 3 and fresh, (hits, fresh)
 library = os.path.dirname(os.__file__)
 package = os.path.dirname(os.path.dirname(hook_cache.__file__))
@@ -352,7 +352,7 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
         def ask(cache: Cache) -> list[tuple[str, float, str]]:
             found, _, _ = Search(
                 cache,
-                hook_cache.table(),
+                hook_cache.vector,
                 lambda anchors: anchor_state_store.read(cache, anchors, here.head),
             ).ask("payment worker retries", Filter(), 5)
             loaded = memory_rows.load(cache, [hit.row for hit in found])

@@ -65,7 +65,7 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
                 for query in (*words, "which part has number 21", "rewritten", "another queue"):
                     texts = []
                     for place, conditions in ((past, wanted), (fresh, Filter())):
-                        hits, _, _ = Search(place, table).ask(query, conditions, 8)
+                        hits, _, _ = Search(place, table.vector).ask(query, conditions, 8)
                         texts.append(
                             [
                                 (

@@ -14,7 +14,7 @@ import time
 
 from ..git import memfile
 from ..hooks import spool
-from . import failures, protocol, session
+from . import protocol, session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ class Call:
         """Counts a failure, where there is a place for it; the agent is not told."""
         mem_dir = self.here.mem_dir if self._entered else _mem_dir_above(self.cwd)
         if mem_dir:
+            from . import failures
+
             failures.note(mem_dir, self.event, reason)
 
     def ask(self, line: bytes = spool.BEHIND) -> None:

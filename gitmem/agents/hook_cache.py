@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from time import monotonic
 
-from ..engine import anchor_state_store, cache_lock, embed, error_kinds
+from ..engine import anchor_state_store, cache_lock
 from ..engine import cache as cache_file
 from ..engine.cache import Cache as Cache
 from ..hooks import spool
-from ..signing import trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from ..engine.anchor_state_store import AnchorState
+    from ..engine.embed import StaticTable
     from ..git.discover import Here
     from ..git.gitcmd import Git
 
@@ -39,15 +39,22 @@ class _Later(Exception):
     """More is new than can be taken in now, and nothing is there yet."""
 
 
-_table: embed.StaticTable | None = None
+_table: StaticTable | None = None
 
 
-def table() -> embed.StaticTable:
-    """The packaged table, opened once. Raises TableDamaged."""
+def table() -> StaticTable:
+    """The packaged table, opened once: 2 ms. Raises TableDamaged."""
     global _table
     if _table is None:
-        _table = embed.StaticTable()
+        from ..engine.embed import StaticTable
+
+        _table = StaticTable()
     return _table
+
+
+def vector(text: str) -> bytes:
+    """The packaged table's vector of a text. Raises TableDamaged."""
+    return table().vector(text)
 
 
 def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tuple[T | None, bool]:
@@ -71,6 +78,8 @@ def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tup
         except _Later:
             break
         except Exception as e:
+            from ..engine import error_kinds
+
             kind = error_kinds.kind(e, cache, check=False)  # a prompt waits
             if kind == error_kinds.OURS:
                 raise
@@ -119,7 +128,7 @@ def _close(cache: Cache) -> None:
 def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
     """(whether the cache has all memories, whether new ones were taken in just now)."""
     space = cache.meta("space")
-    cache.blind = bool(space) and space != table().space
+    cache.blind = bool(space) and space != cache_file.SPACE
     moved = [
         ref
         for ref, id in here.refs.items()
@@ -189,5 +198,7 @@ def _signatures(here: Here, cache: Cache, until: float) -> bool:
     """Where the policy asks for signatures: a few are checked now; whether none waits."""
     if here.settings["trust"] == "all":
         return True
+    from ..signing import trust
+
     policy = trust.Trust(here.settings, here.home)
     return policy.catch_up(cache, 0 if until - monotonic() < _SIGNATURES else trust.AT_ONCE)

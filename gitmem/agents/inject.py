@@ -58,6 +58,8 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
         states: dict[str, AnchorState] = {}
         search = _search(cache, here, states, encoder, call.deadline)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
+        if call.encoder:
+            call.encoder.stop()  # it takes a processor, and its end takes time
         if search.behind and here.settings.encodes:
             call.ask()
         if not hits:
@@ -97,7 +99,7 @@ def _commits(call: Call, question: str, shown: set[str]) -> list[Item]:
         if cache is None or not cache.count():
             return []
         states = commit_index.states(cache)
-        hits = sure_hits(Search(cache, hook_cache.table(), states), question, Filter(), FEW)
+        hits = sure_hits(Search(cache, hook_cache.vector, states), question, Filter(), FEW)
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
         ids = cache.among("SELECT id FROM memory WHERE row IN {}", [row for row, _ in worth])
         found = _load(cache, worth, states(id for (id,) in ids), shown, here.head)[:FEW_COMMITS]
@@ -122,9 +124,12 @@ def _withheld(item: Item) -> bool:
 def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
     """The memories that may be told unasked at this HEAD."""
     from ..engine.filters import Filter
-    from ..signing import trust
 
-    policy = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+    policy = Filter()
+    if here.settings["trust"] != "all":
+        from ..signing import trust
+
+        policy = trust.Trust(here.settings, here.home).injectable(cache, policy)
     return reinstated.seen_from(cache, policy, here.head)
 
 
@@ -146,7 +151,7 @@ def _search(
 
     return Search(
         cache,
-        hook_cache.table(),
+        hook_cache.vector,
         stand,
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         # A cache of this call alone has no vectors: there is no time to make them.

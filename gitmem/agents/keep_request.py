@@ -7,15 +7,12 @@ Standard library only; patterns are loaded for the few prompts that have one of 
 
 from __future__ import annotations
 
-from ..capture import word_lists
-
 _LONGEST = 2_000  # characters: no marker is sure in a longer prompt
 # In lower case; each marker has one of them. A trailer's word counts before a colon only.
 _WORDS = (
     "remember|note of this|note to self|note for |note that|memo|forget that|future"
     "|now on|here on|point on|today on|forward|henceforth|a rule|general rule"
 ).split("|")
-_LABELS = [word.replace(" ", "") for word in word_lists.TRAILERS]
 
 
 def likely(prompt: str) -> bool:
@@ -25,8 +22,14 @@ def likely(prompt: str) -> bool:
     text = prompt.lower()
     if any(word in text for word in _WORDS):
         return True
-    bare = "".join([c for c in text.replace("：", ":") if c.isalpha() or c == ":"])
-    return any(f"{word}:" in bare or f"{word}s:" in bare for word in _LABELS)
+    text = text.replace("：", ":")
+    if ":" not in text:
+        return False
+    from ..capture import word_lists
+
+    bare = "".join([c for c in text if c.isalpha() or c == ":"])
+    labels = [word.replace(" ", "") for word in word_lists.TRAILERS]
+    return any(f"{word}:" in bare or f"{word}s:" in bare for word in labels)
 
 
 def note(prompt: str, capture: str) -> str:

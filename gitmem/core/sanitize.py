@@ -13,8 +13,6 @@ No `re` and no `unicodedata`: every prompt waits for the import.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +34,8 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"
 
 def hidden(char: str) -> bool:
     """Whether a character is one of those above, wherever it stands; line feed and tab are."""
+    from bisect import bisect_right  # takes half a millisecond, and ASCII does without
+
     code = ord(char)
     return code <= _HIDDEN[bisect_right(_STARTS, code) - 1][1]
 

@@ -112,15 +112,25 @@ class Beside:
         self._hang_up()  # it ends while we go on
         return made[: made.index(b"")] if b"" in made else made
 
-    def end(self) -> None:
-        """Ends the process, and leaves no zombie to a first process that looks after none."""
+    def stop(self) -> None:
+        """Nothing more is asked: the process ends while we go on."""
         self._hang_up()
         try:
-            if os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+            if self._pid and os.waitpid(self._pid, os.WNOHANG) == (0, 0):
                 os.kill(self._pid, _KILL)
+            else:
+                self._pid = 0
+        except OSError:
+            self._pid = 0  # who started us ignores the end of children: the system has taken it
+
+    def end(self) -> None:
+        """Stops the process, and leaves no zombie to a first process that looks after none."""
+        self.stop()
+        try:
+            if self._pid:
                 os.waitpid(self._pid, 0)
         except OSError:
-            pass  # who started us ignores the end of children: the system has taken it
+            pass  # the deadline's thread was first
 
     def _hang_up(self) -> None:
         if self._to >= 0:

@@ -32,6 +32,8 @@ from .sql import sqlite3
 # of a record; older files are then made anew.
 SCHEMA = 23
 APPLICATION = 0x676D656D  # "gmem"
+# That of the packaged table (`embed.StaticTable.space`), for whom need not open it.
+SPACE = "minilm-plain-1-c1e43c0a-e1"
 INDEX, HISTORY = "index", "history"  # of memories, and of commits (`commit_index`): one layout
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 

@@ -6,8 +6,6 @@ every prompt waits for it.
 
 from __future__ import annotations
 
-import zlib
-
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
@@ -188,31 +186,39 @@ class Cache:
         return self.kept("codes", self._codes)
 
     def _codes(self) -> bytes:
+        from zlib import crc32  # here and below: not for a prompt that words settle
+
         parts: list[bytes] = []
         sql = "SELECT chunk, codes, crc FROM code ORDER BY chunk"
         for chunk, blob, crc in self.db.execute(sql):
-            if chunk != len(parts) or zlib.crc32(blob) != crc or len(blob) != CHUNK * CODE:
+            if chunk != len(parts) or crc32(blob) != crc or len(blob) != CHUNK * CODE:
                 raise Damaged("sign codes fail their checksum")
             parts.append(blob)
         return b"".join(parts)
 
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
         """{row: int8 vector}; rows without one are left out. Raises Damaged."""
+        from zlib import crc32
+
         sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
         found = select_in(self.db, sql, [] if self.blind else rows)
-        if any(zlib.crc32(v, row) != crc for row, v, crc in found):
+        if any(crc32(v, row) != crc for row, v, crc in found):
             raise Damaged("a vector fails its checksum")
         return {row: v for row, v, _ in found}
 
     def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
         """Stores vectors by row; the checksum covers the row's number too."""
+        from zlib import crc32
+
         self.db.executemany(
             "INSERT OR REPLACE INTO vector VALUES(?, ?, ?)",
-            ((row, v, zlib.crc32(v, row)) for row, v in new),
+            ((row, v, crc32(v, row)) for row, v in new),
         )
 
     def set_codes(self, new: dict[int, bytes]) -> None:
         """Stores codes by row, in whole blocks; rows are numbered without gaps."""
+        from zlib import crc32
+
         blocks: dict[int, bytearray] = {}
         sql = "SELECT codes FROM code WHERE chunk = ?"
         for row, code in new.items():
@@ -224,7 +230,7 @@ class Cache:
         self.db.executemany(
             "INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes ="
             " excluded.codes, crc = excluded.crc",
-            [(chunk, bytes(block), zlib.crc32(block)) for chunk, block in sorted(blocks.items())],
+            [(chunk, bytes(block), crc32(block)) for chunk, block in sorted(blocks.items())],
         )
 
 

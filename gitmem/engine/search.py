@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ..embedding.reader import Read
     from .cache import Cache
-    from .embed import StaticTable
     from .filters import Filter
 
     class Documents(Protocol):
@@ -51,7 +50,8 @@ _SEEN = 3  # times the asked number of hits that priors may reorder
 class Search:
     """One cache, many questions.
 
-    `stand` gives the states of anchors, `aged` what became of the paths of memories ({row:
+    `vector` makes the packaged table's vector of a text; hooks open it only for that. `stand` gives
+    the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
     until `until`, and begins to read memories that lack one until `reads_until` (both monotonic; 0:
     however long it takes). `unasked`: the question is a prompt.
@@ -62,7 +62,7 @@ class Search:
     def __init__(
         self,
         cache: Cache,
-        table: StaticTable,
+        vector: Callable[[str], bytes],
         stand: priors.Standing | None = None,
         *,
         aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None,
@@ -72,7 +72,7 @@ class Search:
         reads_until: float = 0.0,
         chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
     ) -> None:
-        self.cache, self.table = cache, table
+        self.cache, self._vector = cache, vector
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
         self._unasked, self._until, self._reads_until = unasked, until, reads_until
         self.reduced = False  # whether the encoder was to be asked and could not be
@@ -174,7 +174,7 @@ class Search:
         """The same by words and the packaged table."""
         # Content words count double: "how do we store times" is about times, not about how.
         query = question.query
-        vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
+        vector = self._vector(f"{text.ends(query)} {text.content(query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], allowed)
         hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
         cosines = {**cosines, **dict(nearest)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..core import fastjson
 
 TYPE_CHECKING = False
@@ -10,10 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 else:
-    try:
-        import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
-    except ImportError:
-        import sqlite3
+
+    def _driver():
+        """`_sqlite3`, without the package around it, which loads `datetime` (4 ms), and without
+        `functools`, of which it wants `lru_cache` alone, for its statements (another 4 ms).
+        """
+        try:
+            from _functools import _lru_cache_wrapper
+
+            stand_in = type(sys)("functools")
+            stand_in.lru_cache = lambda size: lambda f: _lru_cache_wrapper(f, size, False, tuple)
+            sys.modules.setdefault("functools", stand_in)
+            try:
+                import _sqlite3
+            finally:
+                if sys.modules["functools"] is stand_in:
+                    del sys.modules["functools"]
+            return _sqlite3
+        except ImportError:
+            import sqlite3
+
+            return sqlite3
+
+    sqlite3 = _driver()
 
 Connection = sqlite3.Connection
 

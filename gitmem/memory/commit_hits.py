@@ -156,7 +156,7 @@ class Commits:
         self.cache = cache
         self.wanted = as_of(store, cache, wanted, at)
         self._states = commit_index.states(cache, at)
-        self._search = Search(cache, store.table, None if all_branches else self._states)
+        self._search = Search(cache, store.table.vector, None if all_branches else self._states)
 
     def ask(self, query: str, limit: int) -> Answer:
         hits, said, sure = self._search.ask(query, self.wanted, limit)

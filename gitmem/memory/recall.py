@@ -52,7 +52,7 @@ class Searcher(Search):
         self.without = [reason for reason in reasons if reason]
         super().__init__(
             cache,
-            store.table,
+            store.table.vector,
             None if all_branches else self.stands_of,
             aged=self._worst,
             encoder=reader.read if store.settings.flag("encoder") else None,
