@@ -64,13 +64,14 @@ class Cluster:
     def url(self, database: str = "postgres", password: str = QUOTED) -> str:
         return f"postgresql://git:{password}@/{database}?host={self.place}"
 
-    def database(self) -> str:
+    def database(self, encoding: str = "UTF8") -> str:
         """The address of a new database."""
         import psycopg
 
         self.count += 1
         with psycopg.connect(self.url(), autocommit=True) as db:
-            db.execute(f"CREATE DATABASE d{self.count}")
+            how = f"ENCODING '{encoding}' TEMPLATE template0"
+            db.execute(f"CREATE DATABASE d{self.count} {how}")
         return self.url(f"d{self.count}")
 
     def close(self) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pathlib
+import shutil
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -161,6 +165,8 @@ def test_no_message_holds_a_password(organisation: Organisation, cluster: Cluste
     lab = organisation.lab
     addresses = (
         cluster.url(password="geheim%2Bfalsch"),
+        *(f"postgresql://git:geheim{c}geheim@127.0.0.1:1/x" for c in "/@?#:% "),
+        "postgresql://git:x/geheim@/postgres?host=/nowhere",
         cluster.url().replace(str(cluster.place), "/nowhere"),
         f"postgresql://git@/postgres?host=/nowhere&password={QUOTED}",
         "postgresql://git:geheim und@[/postgres",
@@ -171,6 +177,88 @@ def test_no_message_holds_a_password(organisation: Organisation, cluster: Cluste
             done = lab.run(lab.root, sys.executable, "-m", "gitmem", *asked)
             assert done.returncode in (1, 2) and done.stderr.startswith("error: ")
             assert "geheim" not in done.stderr + done.stdout
+
+
+def test_a_database_of_another_encoding_is_refused(
+    organisation: Organisation, cluster: Cluster
+) -> None:
+    for encoding in ("SQL_ASCII", "LATIN1"):
+        url, lab = cluster.database(encoding), organisation.lab
+        for asked in (["recall", "--from", url, "größe"], ["index", "--to", url]):
+            done = lab.run(lab.root, sys.executable, "-m", "gitmem", *asked)
+            assert done.returncode == 1 and f"encoding is {encoding}" in done.stderr
+
+
+def test_the_encoding_of_a_client_changes_nothing(organisation: Organisation) -> None:
+    lab = organisation.lab
+    lab.env["PGCLIENTENCODING"] = "SQL_ASCII"
+    organisation.index(organisation.repo("shop", "日本語 größe"))
+    assert organisation.bodies("größe") == ["日本語 größe"]
+
+
+def foreign(organisation: Organisation, repo: pathlib.Path, **fields: str) -> None:
+    """Another memory in the team's notes, as another program may write it."""
+    record = {**json.loads(organisation.lab.lines(repo)[0]), "id": "f0" * 16, **fields}
+    (organisation.lab.root / "line").write_text(json.dumps(record) + "\n")
+    note = ("notes", "--ref=mem/team", "append", "-F", str(organisation.lab.root / "line"), "HEAD")
+    organisation.lab.git(repo, *note)
+
+
+def test_of_a_text_with_more_words_than_a_row_holds_the_first_are_found(
+    organisation: Organisation,
+) -> None:
+    shop = organisation.repo("shop", DATABASE)
+    words = " ".join(f"Aa{n}Bb{n}.Cc{n}_dd{n}" for n in range(25_000))
+    foreign(organisation, shop, body=f"the kangaroo counts {words}")
+    assert organisation.index(shop)[0]["written"] == 2
+    assert len(organisation.bodies("kangaroo counts")) == 1
+
+
+def test_what_the_server_refuses_stops_no_other_repository(organisation: Organisation) -> None:
+    shop, pay = organisation.repo("shop", DATABASE), organisation.repo("pay", TWICE)
+    digits = "".join(map(str, range(4000)))
+    foreign(organisation, shop, id=digits, body="an id that no index takes")
+    done = organisation.index(shop, pay, rc=1)
+    assert [r["status"] for r in done] == ["failed", "indexed"] and "index row" in done[0]["error"]
+    assert organisation.bodies("customers pay twice") == [TWICE]
+
+
+def test_a_directory_whose_name_is_not_utf8_is_indexed(organisation: Organisation) -> None:
+    shop = organisation.repo("shop", DATABASE)
+    organisation.lab.git(shop, "remote", "remove", "origin")
+    odd = shop.rename(shop.parent / os.fsdecode(b"sh\xffp"))
+    done = organisation.lab.json(odd, "index", "--to", organisation.url)
+    assert done["repositories"][0]["repository"].endswith("/sh\ufffdp")
+
+
+def test_of_two_runs_at_once_none_leaves_what_the_other_wrote(
+    organisation: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gitmem.cli import run
+    from gitmem.organisation.postgres import Index
+
+    lab, shop = organisation.lab, organisation.repo("shop", DATABASE, TWICE)
+    old = lab.root / "old"
+    shutil.copytree(shop, old)
+    lab.mem(shop, "forget", lab.json(shop, "recall", TWICE)["hits"][0]["id"])
+    digests, others = Index.digests, []
+
+    def slow(index: Index, name: str) -> dict[str, bytes]:
+        known = digests(index, name)
+        if not others:
+            others.append(threading.Thread(target=organisation.index, args=(old,)))
+            others[0].start()
+            others[0].join(3)
+        return known
+
+    monkeypatch.setattr(Index, "digests", slow)
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
+    run(["index", "--to", organisation.url, str(shop)])
+    others[0].join()
+    monkeypatch.undo()
+    organisation.index(shop)
+    assert TWICE not in organisation.stored()
 
 
 def test_an_answer_by_words_alone_says_so(organisation: Organisation) -> None:

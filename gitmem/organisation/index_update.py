@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -73,7 +74,8 @@ def name_of(store: Store) -> str:
     """HOST/PATH of the remote that memories are shared through, else the directory's path."""
     remote = default_remote(store)
     url = store.repo.git.text("remote", "get-url", remote, ok=(0, 2, 128)) if remote else ""
-    return plain_name(url) if url else store.repo.common_dir.removesuffix("/.git")
+    name = plain_name(url) if url else store.repo.common_dir.removesuffix("/.git")
+    return record.clean(name)  # a path need not be UTF-8
 
 
 def plain_name(url: str) -> str:
@@ -103,19 +105,21 @@ def _one(index: Index, store: Store, name: str, dry_run: bool, progress: Progres
     if index.indexed(name) == (tip, space):
         return Report(name, "unchanged")
     entries = dict(_entries(store, tip, space))
-    known = index.digests(name)
-    changed = [id for id, (digest, _) in entries.items() if known.get(id) != digest]
-    admitted, secrets = {}, []
-    for id in changed:
-        if (words := _admitted(store, entries[id][1])) is None:
-            secrets.append(id)
-        else:
-            admitted[id] = words
-    gone = [id for id in known if id not in entries]
-    if not dry_run:
-        with progress(f"indexing {name}", len(admitted)) as advance:
-            rows = counted(_rows(store, entries, admitted), advance)
-            index.write(name, tip, space, rows, [*gone, *changed])
+    # of two runs the later one has to see what the other wrote, else it would not remove it
+    with nullcontext() if dry_run else index.writing(name):
+        known = index.digests(name)
+        changed = [id for id, (digest, _) in entries.items() if known.get(id) != digest]
+        admitted, secrets = {}, []
+        for id in changed:
+            if (words := _admitted(store, entries[id][1])) is None:
+                secrets.append(id)
+            else:
+                admitted[id] = words
+        gone = [id for id in known if id not in entries]
+        if not dry_run:
+            with progress(f"indexing {name}", len(admitted)) as advance:
+                rows = counted(_rows(store, entries, admitted), advance)
+                index.write(name, tip, space, rows, [*gone, *changed])
     return Report(name, "indexed", len(entries) - len(secrets), len(admitted), len(gone), secrets)
 
 

@@ -2,12 +2,14 @@
 
 The one home of `psycopg` (extra `postgres`). Promises: values travel as parameters, never in the
 text of a statement; no message holds a password; a repository is written in one transaction, so
-whoever asks meanwhile sees it as it was before. The schema carries a version in its name: another
-layout is another schema, and nothing is migrated, since all of it can be made anew from the notes.
+whoever asks meanwhile sees it as it was before, and by one run at a time. The schema carries a
+version in its name: another layout is another schema, and nothing is migrated, since all of it can
+be made anew from the notes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ from ..core.errors import MemError, UsageError
 SCHEMA = "git_mem_1"
 DIMS = 256  # of the packaged table's vectors
 _TIMEOUT = 10  # seconds to connect
+_LEXEMES = 1_000_000  # bytes: a tsvector of PostgreSQL holds a MiB
 _TABLES = (
     f"CREATE SCHEMA {SCHEMA}",
     # tip: the notes commit that the rows were made of; space: of their vectors, "" for none
@@ -46,6 +49,8 @@ _COUNT = (
     f"SELECT word, (SELECT count(*) FROM (SELECT FROM {SCHEMA}.memory WHERE words @@ query::tsquery"
     " LIMIT %s) AS found) FROM unnest(%s::text[], %s::text[]) AS asked(word, query)"
 )
+# An address whose password nobody can take for a host, a path or an option.
+_ADDRESS = re.compile(r"\w+://(?:[^@/?#]*@)?[^@?#]*(?:\?[^@#]*)?")
 _FILTERS = {
     "type": "data->>'type' = ANY(%s)",
     "tag": "data->'tags' ?| %s",
@@ -125,6 +130,21 @@ class Index:
             return f"words alone: pgvector cannot be used: {_first(str(e))}"
         return ""
 
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """A transaction in which no other run writes this repository. Raises MemError where the
+        server refuses something.
+        """
+        try:
+            with self._db.transaction():
+                lock = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
+                self._db.execute(lock, (SCHEMA, name))
+                yield
+        except psycopg.Error as e:
+            if self._db.broken:
+                raise
+            raise MemError(_first(str(e))) from e
+
     def indexed(self, name: str) -> tuple[str, str]:
         """(notes commit, space of the vectors) that a repository was last indexed at, or ""."""
         sql = f"SELECT tip, space FROM {SCHEMA}.repository WHERE name = %s"
@@ -159,8 +179,7 @@ class Index:
                 cursor.copy(f"COPY {SCHEMA}.memory({columns}) FROM STDIN") as copy,
             ):
                 for row in rows:
-                    words = " ".join(map(_quoted, dict.fromkeys(row.words)))
-                    values = [name, row.id, row.digest, row.data, words]
+                    values = [name, row.id, row.digest, row.data, _lexemes(row.words)]
                     copy.write_row(values if self.meaning else [*values, _vector(row.vector)])
             self._db.execute(
                 f"UPDATE {SCHEMA}.repository SET memories = (SELECT count(*) FROM {SCHEMA}.memory"
@@ -238,6 +257,17 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
+def _lexemes(words: Iterable[str]) -> str:
+    """The terms of a memory as a `tsvector`; the last ones of a very long text are left out."""
+    out, left = [], _LEXEMES
+    for word in dict.fromkeys(words):
+        left -= len(word.encode())
+        if left < 0:
+            break
+        out.append(_quoted(word))
+    return " ".join(out)
+
+
 def _vector(vector: bytes) -> str | None:
     """None for a text of which no word is known: it is near to nothing."""
     return str(list(memoryview(vector).cast("b"))) if any(vector) else None
@@ -250,9 +280,17 @@ def opened(url: str, space: str) -> Iterator[Index]:
     """
     if not url.startswith(("postgresql://", "postgres://")):
         raise UsageError("no address of a PostgreSQL server", hint="postgresql://HOST/DATABASE")
+    if not _ADDRESS.fullmatch(url):
+        hint = "write @ / ? # of a name or password as %40 %2F %3F %23, or set PGPASSWORD"
+        raise UsageError("nobody can tell the host in this address", hint=hint)
+    more: dict[str, Any] = {"application_name": "git mem", "client_encoding": "UTF8"}
+    if "connect_timeout" not in url:
+        more["connect_timeout"] = _TIMEOUT
     try:
-        more = {} if "connect_timeout" in url else {"connect_timeout": _TIMEOUT}
-        with psycopg.connect(url, autocommit=True, application_name="git mem", **more) as db:
+        with psycopg.connect(url, autocommit=True, **more) as db:
+            if (encoding := db.info.parameter_status("server_encoding")) != "UTF8":
+                hint = "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+                raise MemError(f"the database's encoding is {encoding}, not UTF8", hint=hint)
             yield Index(db, space)
     except psycopg.Error as e:
         said = _first(str(e))
