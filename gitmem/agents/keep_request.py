@@ -1,6 +1,6 @@
-"""A prompt that asks to keep something ("remember this: …") where capture does not: its agent is
-told so, since it can write itself. What counts as asking is what capture would store unasked: a
-sure marker (`capture/markers`).
+"""A prompt that asks to keep something ("remember this: …") where capture does not store it.
+Its agent is told so, since it can write itself. What counts as asking is what capture would store
+unasked: a sure marker (`capture/markers`).
 
 Standard library only; patterns are loaded for the few prompts that have one of the words.
 """

@@ -1,5 +1,4 @@
-"""What the packaged encoder makes of a question while somebody waits: in this process, or in one
-beside it.
+"""A question's vector from the packaged encoder, made in this process or in one beside it.
 
 Promises. `read` and `Beside.read` answer alike; [] stands for an encoder that cannot be used, or
 that was too slow. A process beside ends at `end`, or when the one that started it ends: at once
