@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from completion_table import table
@@ -31,6 +32,7 @@ class Option:
     """One option or argument of a command."""
 
     def __init__(self, param: Any) -> None:
+        self.field: str = str(param.name)
         self.is_argument: bool = param.param_type_name == "argument"
         self.help: str = (param.help or "").strip()
         self.flag: bool = bool(getattr(param, "is_flag", False))
@@ -129,12 +131,15 @@ def markdown(text: str) -> str:
 
 
 def settings_table() -> list[str]:
-    out = ["| setting | values | default | `.gitmem.toml` | meaning |", "|---|---|---|---|---|"]
+    out = [
+        "`.gitmem.toml` may set those marked ¹.",
+        "",
+        "| setting | values (default) | meaning |",
+        "|---|---|---|",
+    ]
     for name, values, default, policy, meaning in settings():
-        out.append(
-            f"| `{name}` | {values} | `{default}` | {'yes' if policy else 'no'} |"
-            f" {markdown(meaning)} |"
-        )
+        known = f"{values} (`{default}`)" if default else values
+        out.append(f"| `{name}`{' ¹' if policy else ''} | {known} | {markdown(meaning)} |")
     return out
 
 
@@ -153,24 +158,46 @@ def commands_page() -> str:
             " -h` (or `--help`, or `git mem help COMMAND`) prints the help of one command. `git mem"
             " --help` opens the manual page, as for every git command."
         ),
-        "Every `ID` may be shortened to a unique prefix of at least four digits.",
+        (
+            "Every `ID` may be shortened to a unique prefix of at least four digits."
+            " `--json` prints JSON."
+        ),
     ]
     for title, listed in groups.items():
         out += ["", f"**{title[:1].upper() + title[1:]}**", ""]
-        out += [
-            f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(c.summary)}" for c in listed
-        ]
+        whole = [c for c in listed if " " not in c.name]  # a part stands beside its command
+        out += [f"- [`{c.name}`](#{c.name}): {markdown(c.summary)}" for c in whole]
     out += ["", "## Settings", "", *settings_table()]
     out += ["", "## Options of `git mem`", "", *_rows(root)]
-    for c in [c for listed in groups.values() for c in listed]:
-        out += ["", f"## {c.name}", "", "```", c.synopsis, "```", "", markdown(c.help)]
-        if c.arguments or c.options:
-            out += ["", *_rows([*c.arguments, *c.options])]
+    known = [c for listed in groups.values() for c in listed]
+    filters = _filters(known)
+    out += ["", "## Filters", "", "They choose the memories that take part.", "", *_rows(filters)]
+    for c in known:
+        shown = [o for o in c.options if o.help != "Print JSON."]  # said once, at the top
+        synopsis = c.synopsis if shown else c.synopsis.replace(" [OPTIONS]", "")
+        if len(shown) < len(c.options):
+            synopsis = synopsis.replace(c.name, f"{c.name} [--json]", 1)
+        out += ["", f"## {c.name}", "", "```", synopsis, "```", "", markdown(c.help)]
+        if c.arguments or shown:
+            out += ["", *_rows(c.arguments), *_rows(shown, filters)]
     return "\n".join(out) + "\n"
 
 
-def _rows(options: list[Option]) -> list[str]:
+def _filters(known: list[Command]) -> list[Option]:
+    """The options that `list` and other commands take as one set."""
+    from gitmem.cli.options import Filters
+
+    (listing,) = (c for c in known if c.name == "list")
+    return [o for o in listing.options if o.field in Filters._fields]
+
+
+def _rows(options: list[Option], filters: Sequence[Option] = ()) -> list[str]:
+    """A row for each option; where all `filters` are among them, these are one row, a link."""
     out = []
+    shared = [name for o in filters for name in o.names]
+    if filters and set(shared) <= {name for o in options for name in o.names}:
+        out.append(f"- [Filters](#filters): {', '.join(f'`{name}`' for name in shared)}")
+        options = [o for o in options if o.names[0] not in shared]
     for o in options:
         names = ", ".join(f"`{n}`" for n in o.names) or f"`{o.synopsis}`"
         out.append(f"- {names}{f' `{o.value}`' if o.value and o.names else ''}: {markdown(o.help)}")

@@ -123,8 +123,10 @@ def index_command(
     places: list[str] = argument("[DIR...]", "Repositories for --to; without, this one.", None),
     all: bool = flag(
         "--all",
-        "Also make the missing vectors of the encoder (or of the model that `git mem model use"
-        " NAME --embed` chose); goes on where it was broken off.",
+        (
+            "Also make the missing vectors of the encoder or of a chosen model; goes on where it "
+            "was broken off."
+        ),
     ),
     rebuild: bool = flag("--rebuild", "Build the cache anew from the whole history of the notes."),
     to: str = text("--to URL", "Write the team's memories into an organisation's PostgreSQL."),
@@ -224,9 +226,9 @@ def doctor_command(
     store: Store,
     repair: bool = flag("--repair --fix", "Mend what needs no decision of yours; then look again."),
 ) -> Answer:
-    """Look for everything that could be wrong.
+    """Look for what is wrong; exit code 1 where something is.
 
-    Changes nothing unless asked. Exit code 1 where something is.
+    Changes nothing unless asked.
     """
     findings = doctor.examine(store)
     done = doctor.repair(findings) if repair else []

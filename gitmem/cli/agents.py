@@ -31,8 +31,8 @@ def context_command(
     agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
-    """Show what an agent is told when a session starts: blockers, decisions, what has to do with
-    the work at hand.
+    """Show what an agent is told when a session starts: blockers, decisions, what concerns the work
+    at hand.
     """
     chosen = format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
     if as_json:
@@ -101,11 +101,11 @@ def receipts_command(
     session: str = text("--session ID", "Only this session (id or first digits), with memories."),
     limit: int = number("-n --limit", "How many at most (default 20)."),
 ) -> Answer:
-    """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
-    where there are none.
+    """Show which memories agents' sessions were given, at which state of the notes.
 
-    A session that was forked, or resumed under another id, has what its predecessor was given
-    before it too; that is not known here."""
+    What a session knew when it was forked, or resumed under another id, is not known here. Exit
+    code 1 where there are none.
+    """
     found = receipts.listed(store, session, limit or 20)
     return Answer(found, _receipts(store, found, session), 0 if found else 1)
 

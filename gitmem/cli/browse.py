@@ -8,10 +8,10 @@ from .options import Filters, command
 
 @command("browse")
 def browse_command(store: Store, as_json: bool, filters: Filters) -> int:
-    """Look through memories by keys: a list, a search as you type, and one memory whole.
+    """Look through memories by keys.
 
-    Arrows or `j` and `k` move, `/` searches, Enter shows a memory with its files, commit and
-    history, `q` goes back or ends. Nothing is changed.
+    Arrows or `j` and `k` move, `/` searches as you type, Enter shows a memory whole, `q` goes back
+    or ends. Nothing is changed.
     """
     if as_json or not interactive():
         hint = "`git mem list` and `git mem recall` answer in a pipe"

@@ -16,14 +16,14 @@ _Thresholds = tuple[float, float]  # from which confidence on a turn is AUTO, an
 @command("calibrate")
 def calibrate_command(
     store: Store,
-    dry_run: bool = flag("--dry-run", "Change nothing, only say what would change."),
+    dry_run: bool = flag("--dry-run", "Only say what would change."),
     reset: bool = flag("--reset", "Go back to the calibration that came with git mem."),
 ) -> Answer:
-    """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code
-    1 where nothing changed.
+    """Fit capture's confidences to what you accepted and rejected with `git mem review`.
 
-    New numbers count only if they predict decisions better that they were not fitted to. They live
-    in your private notes. Needs scikit-learn."""
+    New numbers count only if they predict other decisions better; they live in your private notes.
+    Needs scikit-learn. Exit code 1 where nothing changed.
+    """
     if reset and not dry_run and calibrate.reset(store):
         return Answer({"status": "reset"}, ["back to the packaged calibration"])
     if reset:

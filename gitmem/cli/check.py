@@ -23,14 +23,14 @@ def check_command(
     store: Store,
     as_json: bool,
     since: str = text("--since REV", "Only what became stale since this revision.", filled=True),
-    only: list[str] = one_of(_ONLY, "Only this kind; may be repeated.", several=True),
+    only: list[str] = one_of(_ONLY, "Only this kind; repeatable.", several=True),
     form: str = one_of(
         "--format text|json|sarif|github", "`github`: annotations that a workflow prints."
     ),
 ) -> int:
-    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone), if records
-    are broken or hold a secret, if memories contradict each other, or are not signed as `mem.trust`
-    asks; 0 if nothing of this is found. A renamed path is not stale.
+    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone), contradict
+    each other, or are not signed as `mem.trust` asks, or if records are broken or hold a secret. A
+    renamed path is not stale.
     """
     found = check.check(store, since, only)
     findings = found["findings"]

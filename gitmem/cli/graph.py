@@ -13,7 +13,7 @@ def graph_command(
     id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
     format: str = one_of("--format text|dot|json", "`dot`: for Graphviz."),
     kind: list[str] = texts(
-        "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated."
+        "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); repeatable."
     ),
     limit: int = number(
         "-n --limit", "How many communities at most (default 10), neighbours (20), or nodes (100)."
@@ -21,11 +21,12 @@ def graph_command(
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show how memories are connected: communities and their central memories, or the neighbours of
-    one memory. Exit code 1 where there is none.
+    one memory.
 
-    Memories are connected by common files, one session, one author within half an hour, like
-    texts, like meaning, an id that a text names, and by superseding. Communities need the extra
-    `graph` (networkx)."""
+    Edges are common files, one session, one author within half an hour, like texts, like meaning,
+    an id in a text, and superseding. Communities need the extra `graph` (networkx). Exit code 1
+    where there is none.
+    """
     format = "json" if as_json else format or "text"
     kinds = graph.kinds_of(kind)
     with opened() as store:

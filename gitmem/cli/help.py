@@ -15,7 +15,7 @@ _MORE = (
 
 @app.command("help")
 def help_command(
-    words: list[str] = argument("[COMMAND]...", "Show the help of this command.", None),
+    words: list[str] = argument("[COMMAND]...", "A command.", None),
     all: bool = flag("-a --all", "List all commands, low-level ones too."),
 ) -> int:
     """Show the help of a command; without one, the commands for every day."""

@@ -55,10 +55,10 @@ def import_command(
     limit: int = number(
         "--limit", f"sessions: how many at most, the newest (default {past_sessions.AT_ONCE})."
     ),
-    dry_run: bool = flag("--dry-run -n", "Store nothing, say what would be stored."),
+    dry_run: bool = flag("--dry-run -n", "Only say what would be stored."),
 ) -> Answer:
-    """Read memories that `git mem export` or another tool wrote, Claude Code's auto memory, past
-    sessions, commit messages or decision records; what is known adds nothing.
+    """Take in memories from files, other tools, past sessions and commits; what is known adds
+    nothing.
     """
     scope = scope_of(private, team)
     file, where, format = _named(file, where, source)

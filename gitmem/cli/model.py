@@ -25,10 +25,11 @@ _model = typer.Typer(
     name="model",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Models for capture and for better vectors: what there is, download, choose. Nothing here"
-    " is needed; `git mem` works without. GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a"
-    " path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept,"
-    " GIT_MEM_MODEL_HUB a mirror to fetch from.",
+    help=(
+        "Optional models for capture and for better vectors. GIT_MEM_MODEL and "
+        "GIT_MEM_EMBED_MODEL (a name or a path) go before the settings, GIT_MEM_MODEL_DIR is "
+        "where models are kept, GIT_MEM_MODEL_HUB a mirror to fetch from."
+    ),
 )
 app.add_typer(_model, name="model")
 
@@ -95,7 +96,7 @@ def fetch_command(
 ) -> Answer:
     """Download a model, check it, and put it on the list.
 
-    Broken off, the same command goes on where it ended.
+    Broken off, the same command goes on.
     """
     known = registry.find(name)
     wanted = _checksum(name, known, sha256.strip().lower())
@@ -178,9 +179,7 @@ def use_command(
     embed: bool = flag("--embed", "For vectors, instead of capture."),
     everywhere: bool = flag("--global", "In all repositories of yours."),
 ) -> Answer:
-    """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
-    git.
-    """
+    """Choose the model that capture asks, or that makes vectors: a setting of git."""
     here = chosen.installed(chosen.directory(os.environ))
     known = registry.find(name)
     value = "" if name == "default" else name

@@ -180,10 +180,7 @@ def one_of(names: str, help: str, several: bool = False) -> Any:
 
 PATH = "--path --paths"
 _Json = Annotated[bool, flag("--json", "Print JSON.")]
-_AT = (
-    "As of this revision: what was known there, with the text, status, paths and lines of that time"
-    " as far as git can tell."
-)
+_AT = "As of this revision: text, status, paths and lines, as far as git can tell."
 At = Annotated[str, text("--at --as-of REV", _AT, filled=True)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory, by a unique prefix of its id.")]
 _IDS = "The memories, by unique prefixes of their ids."
@@ -195,9 +192,9 @@ AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
 class Filters(NamedTuple):
     """The options that say which memories are searched or listed."""
 
-    type: Annotated[list[str], texts("--type", "Only this type; may be repeated.")]
-    tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; may be repeated.")]
-    path: Annotated[list[str], texts(PATH, "Only about this file or directory; may be repeated.")]
+    type: Annotated[list[str], texts("--type", "Only this type; repeatable.")]
+    tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; repeatable.")]
+    path: Annotated[list[str], texts(PATH, "Only about this file or directory; repeatable.")]
     phase: Annotated[str, text("--phase", "Only of this phase.")]
     since: Annotated[
         str, text("--since --after TIME", "Only newer, as for `git log`.", filled=True)

@@ -18,7 +18,7 @@ def recall_command(
     as_json: bool,
     filters: Filters,
     query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
-    limit: int = number("-n -k --limit", "How many hits at most (default 8, or mem.limit)."),
+    limit: int = number("-n -k --limit", "How many hits at most (default: mem.limit, 8)."),
     all: bool = flag("--all", "All branches count alike."),
     hot: bool = flag("--hot", "Take in at most 200 new memories now, others in the background."),
     explain: bool = flag("--explain", "Show how each score came about."),

@@ -16,9 +16,10 @@ def reanchor_command(
     new: str = argument("[NEW]", "The commit that took its place.", None),
     map: str = text("--map FILE", "filter-repo's commit-map: `OLD NEW` a line (`-`: stdin)."),
 ) -> Answer:
-    """Say which commit took the place of another one, so that its memories stand there.
+    """Say which commit took the place of another one, so that its memories stand there, in other
+    clones too.
 
-    Nothing is rewritten; other clones learn it too.
+    Nothing is rewritten.
     """
     if bool(map) == bool(old) or bool(old) != bool(new):
         raise UsageError("give OLD and NEW, or --map FILE")

@@ -32,10 +32,10 @@ def review_command(
     allow_secret: AllowSecret,
     listing: bool = flag("--list", "List what waits, also on a terminal."),
     accept: list[str] = texts(
-        "--accept ID", "Make the suggestion a memory, do what the proposal says; may be repeated."
+        "--accept ID", "Make the suggestion a memory, do what the proposal says; repeatable."
     ),
     reject: list[str] = texts(
-        "--reject ID", "Do not keep the suggestion, leave all as it is, for good; may be repeated."
+        "--reject ID", "Do not keep the suggestion, leave all as it is, for good; repeatable."
     ),
     keep: str = text("--keep MEMORY", "With --accept of a proposal: the memory that stays."),
     edit: str = text(
@@ -59,12 +59,12 @@ def review_command(
     everything: bool = flag("--all", "Also those beyond each session's share (`mem.suggestions`)."),
     decided: bool = flag("--decided", "List also what was decided already."),
 ) -> int:
-    """Decide about what capture found and was not sure of, and what `git mem consolidate` proposes.
-    Exit code 1 where nothing waits, or something was refused.
+    """Decide about what capture was not sure of, and what `git mem consolidate` proposes.
 
-    A suggestion that is accepted becomes a private memory, unless --team is given; such decisions
-    are what `git mem calibrate` learns from. A proposal is about memories that are stored: two that
-    say the same or contradict each other, for example. One stays, the other is superseded by it.
+    An accepted suggestion becomes a private memory, unless --team is given; `git mem calibrate`
+    learns from this. A proposal is about stored memories, for example two that say the same or
+    contradict each other: one stays and supersedes the other. Exit code 1 where nothing waits, or
+    something was refused.
     """
     if (message or title or type) and not (edit or merge[0]):
         hint = "name the suggestion: --edit ID -m TEXT"
@@ -151,10 +151,10 @@ def consolidate_command(
     dry_run: bool = flag("--dry-run", "Look and print; propose nothing."),
 ) -> Answer:
     """Look for memories that say the same, replace or contradict each other, and propose what to
-    do. Exit code 1 where nothing was found.
+    do; `git mem review` asks about each.
 
-    Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not
-    proposed again."""
+    A rejected pair is not proposed again. Exit code 1 where nothing was found.
+    """
     found = proposals.look(store, most=limit or 20, write=not dry_run)
     items = [*found.made, *found.before]
     facts = {

@@ -123,7 +123,7 @@ def install_command(
         "git: also a hook that warns before a push would publish private memories, and shares"
         " memories if mem.autoSync is true.",
     ),
-    dry_run: bool = flag("--dry-run -n", "An agent: write nothing, say what would be written."),
+    dry_run: bool = flag("--dry-run -n", "An agent: only say what would be written."),
 ) -> Answer:
     """Put git mem into git's hooks, an agent's settings, or the shells.
 

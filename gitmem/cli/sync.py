@@ -14,8 +14,8 @@ from ..store import Store
 from .common import opened, values
 from .options import Answer, command, flag, text
 
-_REMOTE = "The remote to use (default: mem.remote, where git pushes to, `origin`, or the only one)."
-_ATOMIC = "Push the branch that is checked out along with the memories: both or none."
+_REMOTE = "The remote (default: mem.remote, where git pushes to, `origin`, or the only one)."
+_ATOMIC = "Push the checked out branch and the memories: both or none."
 _SECRET = "Send texts although they look like they hold a secret."
 _Remote = Annotated[str, text("--remote NAME", _REMOTE, filled=True)]
 _Quiet = Annotated[bool, flag("-q --quiet", "Print nothing but errors.")]

@@ -35,7 +35,7 @@ class _PathsLast(TyperCommand):
 def log_command(
     store: Store,
     revisions: list[str] = argument("[RANGE]...", "As for `git log`; paths after `--`.", None),
-    path: list[str] = texts(PATH, "Only about this path, also by other names; may be repeated."),
+    path: list[str] = texts(PATH, "Only about this path, also by other names; repeatable."),
     limit: int = number("-n --limit", "How many at most."),
     only: str = only("The `memories` (default), or the `history`: searchable commits."),
 ) -> Answer:
@@ -232,7 +232,7 @@ def _short(memory: _Item) -> str:
 def bisect_command(
     store: Store,
     id: Id,
-    path: list[str] = texts(PATH, "Only this path of the memory; may be repeated."),
+    path: list[str] = texts(PATH, "Only this path of the memory; repeatable."),
 ) -> Answer:
     """Find the commit that made a memory stale: the first after which a path (or its lines) never
     again was what it was. Exit code 1: none is stale.

@@ -146,9 +146,9 @@ def take(root: str, env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 @app.command("tour")
 def tour_command(
-    no_wait: bool = flag("--no-wait", "Do not wait for Enter between the steps."),
+    no_wait: bool = flag("--no-wait", "Do not wait for Enter."),
 ) -> int:
-    """Show how git mem works, step by step, in a repository that is made for it and removed.
+    """Show how git mem works, in a repository that is made for it and removed.
 
     Your own repository, settings and home are not touched. On a terminal each step waits for Enter
     (q ends).

@@ -28,7 +28,7 @@ def export_command(
     scope: str = one_of("--scope team|private|all", "Default: team."),
     limit: int = number("--limit", "claude: how many memories at most (default 50).", most=150),
     remove: bool = flag("--remove", "claude: take those files out again."),
-    dry_run: bool = flag("--dry-run -n", "claude: write nothing, say what would be written."),
+    dry_run: bool = flag("--dry-run -n", "claude: only say what would be written."),
     quiet: bool = flag("-q --quiet", "claude: print nothing but errors."),
     as_json: bool = flag("--json", "claude: print JSON; else the same as --format jsonl."),
 ) -> Answer | int:

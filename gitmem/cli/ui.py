@@ -22,11 +22,11 @@ def ui_command(
     scope: str = one_of("--scope team|private", "Only memories of these notes."),
     no_browser: bool = flag("--no-browser", "Open no browser; the address is printed."),
 ) -> Answer | int:
-    """Show memories in a browser: search, timeline by commit, details, counts, and the review.
+    """Show memories in a browser: search, timeline by commit, details, counts, review.
 
-    One page that fetches nothing from the network, served on this machine until Ctrl-C under an
-    address that nobody can guess. With --output it is a file that needs no server and changes
-    nothing; only you can read it, since it holds your private memories unless --scope is `team`.
+    The page fetches nothing from the network; this machine serves it until Ctrl-C, under an address
+    that nobody can guess. With --output it is a file that needs no server and changes nothing; only
+    you can read it, since it holds private memories unless --scope is `team`.
     """
     if output:
         made = page_data.gather(store, scope)

@@ -33,7 +33,7 @@ Message = Annotated[list[str], texts("-m --message TEXT", "The text; several bec
 _Done = tuple[Found, dict[str, Any], list[str]]  # what else is said of it, as JSON and as lines
 _Change = Callable[[Store, str], _Done]
 _TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
-_PATHS = "A file, a directory or lines (FILE:10-20) the memory is about; may be repeated."
+_PATHS = "A file, a directory or lines (FILE:10-20) it is about; repeatable."
 
 
 class Draft(NamedTuple):
@@ -41,11 +41,9 @@ class Draft(NamedTuple):
 
     message: Message
     stdin: Annotated[bool, flag("--stdin", "Read the text from standard input.")]
-    title: Annotated[
-        str, text("--title TEXT", "A title; the first line of the text serves otherwise.")
-    ]
+    title: Annotated[str, text("--title TEXT", "A title (default: the first line of the text).")]
     type: Annotated[str, text("--type", _TYPE)]
-    tag: Annotated[list[str], texts("--tag --tags", "A tag; may be repeated.")]
+    tag: Annotated[list[str], texts("--tag --tags", "A tag; repeatable.")]
     path: Annotated[list[str], texts(PATH, _PATHS)]
     allow_secret: AllowSecret
 
@@ -113,12 +111,12 @@ def promote_command(
     as_json: bool,
     allow_secret: AllowSecret,
     commit: str = argument("COMMIT", "The commit, as git takes it."),
-    type: str = text("--type", f"{_TYPE} A terminal asks for it, and for tags."),
-    tag: list[str] = texts("--tag --tags", "A tag; may be repeated."),
+    type: str = text("--type", "As for `remember`. A terminal asks for it, and for tags."),
+    tag: list[str] = texts("--tag --tags", "A tag; repeatable."),
     private: bool = flag("--private", "Keep it in private notes, which git mem never pushes."),
     team: bool = flag("--team", "Store it in the shared notes."),
 ) -> Answer:
-    """Make a commit a memory: its message, about its files, so that the team keeps it."""
+    """Make a commit's message a memory about its files, which the team keeps."""
     fields = commit_hits.draft(store, commit)
     if not type and common.interactive() and not as_json:
         type = typer.prompt("type", default=fields["type"] or "decision")
@@ -240,7 +238,7 @@ def supersede_command(
     id: str = argument("ID", "The memory that no longer holds."),
     words: str = argument("[TEXT]", "What holds instead.", None),
 ) -> Answer:
-    """Store a new memory in the place of an old one; the old one stays readable with `show`."""
+    """Store a new memory in the place of an old one, which `show` still prints."""
     body = draft.text(store, words)
     if body is None:
         raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
@@ -284,10 +282,10 @@ def forget_command(
 
 @command("restore")
 def restore_command(store: Store, ids: Ids, as_json: bool) -> int:
-    """Bring forgotten memories back, here and wherever the notes arrive.
+    """Bring back memories that were forgotten (`git mem list --forgotten` names them) or
+    superseded; the newer one stays.
 
-    Also one that another took the place of; the other stays. `git mem list --forgotten` names the
-    forgotten ones. What was purged is gone for good.
+    What was purged is gone for good.
     """
 
     def restore(store: Store, id: str) -> _Done:

@@ -42,8 +42,8 @@ contextBudget | tokens | auto | policy |
 sign | auto/true/false | auto | - |
     sign every record with git's own signing key; auto: where `commit.gpgSign` is true
 trust | all/signed/allowed-signers | all | - |
-    what may be handed to an agent unasked: all, only what has a valid signature, or only
-    what somebody signed whom git's keys name
+    what may be handed to an agent unasked: all, what has a valid signature, or what
+    somebody signed whom git's keys name
 promptContext | bool | false | - |
     true gives an agent, with each prompt, the memories that answer it; `git mem install
     claude` sets it
@@ -53,8 +53,7 @@ autoMemory | bool | true | - |
     false: what Claude Code notes by itself is not read when a session starts; `git mem
     import claude` still does
 suggestions | int | 5 | policy |
-    how many of one session's suggestions `review` puts before you; the rest waits in its
-    queue
+    how many of one session's suggestions `review` puts before you; the rest waits
 capture | false/commits/all | false | - |
     what git mem keeps by itself, in private notes: commits (messages that state a decision,
     a lesson, a cause), all (also what is said in agents' sessions), or nothing
@@ -68,12 +67,11 @@ embedModel | text | "" | - |
     the model that makes better vectors for `recall`: a name or a path; empty: the packaged
     table and encoder
 encoder | bool | true | - |
-    false: the packaged encoder makes no vectors of memories, is asked no question and reads
-    no captured turn; words and the packaged table answer alone
+    false: the packaged encoder is not used; words and the packaged table answer alone
 captureAuto | share | 0.95 | - |
-    captured by itself from this confidence on, 0 to 1
+    captured by itself from this confidence on
 captureSuggest | share | 0.5 | - |
-    offered to `git mem review` from this confidence on, 0 to 1
+    offered to `git mem review` from this confidence on
 secrets | refuse/allow | refuse | - |
     refuse texts that look like credentials, on every write
 """
