@@ -134,11 +134,15 @@ def settings_table() -> list[str]:
     out = [
         "`.gitmem.toml` may set those marked ¹.",
         "",
-        "| setting | values (default) | meaning |",
+        "| setting | values (`default`) | meaning |",
         "|---|---|---|",
     ]
     for name, values, default, policy, meaning in settings():
-        known = f"{values} (`{default}`)" if default else values
+        words = values.split(" or ")
+        if default in words:  # the default goes first
+            known = ", ".join([f"`{default}`", *(w for w in words if w != default)])
+        else:
+            known = f"{values} (`{default}`)" if default else values
         out.append(f"| `{name}`{' ¹' if policy else ''} | {known} | {markdown(meaning)} |")
     return out
 
