@@ -13,7 +13,7 @@ import pytest
 from test_architecture import PACKAGE
 
 from gitmem import module_finder
-from gitmem.engine import cache, embed
+from gitmem.engine import cache, embed, encoding
 
 pytestmark = pytest.mark.quick
 FINDER = module_finder.Finder()
@@ -115,5 +115,5 @@ def test_the_driver_of_sqlite_loads_neither_functools_nor_datetime() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_space_that_hooks_compare_is_that_of_the_packaged_table() -> None:
-    assert embed.StaticTable().space == cache.SPACE
+def test_the_spaces_that_hooks_know_are_those_of_the_packaged_files() -> None:
+    assert (embed.StaticTable().space, encoding.space()[0]) == (cache.SPACE, cache.ENCODED)

@@ -107,6 +107,11 @@ class Cache:
         """Memories (versions) that recall searches."""
         return int(self.meta("count", "0"))
 
+    def embedded(self, space: str) -> int:
+        """How many vectors there are in a space of `model_vectors`."""
+        sql = "SELECT held FROM model_code WHERE space = ?"
+        return sum([marks.count(1) for (marks,) in self.db.execute(sql, (space,))])
+
     def close(self) -> None:
         """Ends the connection. SQLite takes in a log that a killed writer left."""
         if self.how == "file":

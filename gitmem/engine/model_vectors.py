@@ -56,12 +56,6 @@ def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
     return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
 
 
-def held(cache: Cache, space: str) -> int:
-    """How many vectors there are."""
-    sql = "SELECT held FROM model_code WHERE space = ?"
-    return sum([marks.count(1) for (marks,) in cache.db.execute(sql, (space,))])
-
-
 def missing_by_prefix(cache: Cache, start: str) -> int:
     """The same for the space whose name begins so: its model is not asked for the rest."""
     for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_code"):

@@ -2,8 +2,8 @@
 
 Hooks, `recall` and `recall --batch` all ask `Search`. Beside the words stand the encoder's vectors,
 where every memory has one. Until the background has made them, words and the packaged table answer
-first, what they find is read by the encoder with the question, and the surer answer stands. A
-prompt that words alone settle (`verdict.SETTLED`) waits for no vector.
+first, what they find is read by the encoder with the question, and the surer answer stands; a
+prompt that words alone settle (`verdict.SETTLED`) waits for no vector then.
 
 Promises. Filters come before candidates. The answer is the same on a kept and on a rebuilt cache:
 ids settle ties. A prior reorders what was hit and never admits anything. An encoder that cannot be
@@ -17,6 +17,7 @@ from time import monotonic
 
 from ..core import overlap, rank, text, verdict
 from . import memory_rows, priors
+from .cache import ENCODED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Search:
     the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
     until `until`, and begins to read memories that lack one until `reads_until` (both monotonic; 0:
-    however long it takes). `unasked`: the question is a prompt.
+    however long it takes). `unasked`: as a prompt asks.
     `chosen` gives the space of the model that the user chose, and the question's vector there; it
     is always asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
     """
@@ -110,7 +111,8 @@ class Search:
             return self._by_chosen(asked, question, lexical, allowed), sure
         if not self._encoder or not verdict.enough(question.terms):
             return self._by_table(question, lexical, allowed)
-        if self._unasked:
+        complete = self.cache.embedded(ENCODED) >= self.cache.count()
+        if self._unasked and not complete:
             hits = self._reread(question, rank.fuse(lexical, (), {}, question.ceiling))
             sure = question.sure(hits, (), {}, verdict.WORDS)
             if sure >= verdict.SETTLED:
@@ -119,7 +121,7 @@ class Search:
 
         space, dims = encoding.space()
         answer, unread = None, []
-        if model_vectors.held(self.cache, space) < self.cache.count():
+        if not complete:
             answer = self._by_table(question, lexical, allowed)
             first = [hit.row for hit in answer[0][:READ]]
             unread = model_vectors.without(self.cache, space, first)

@@ -56,6 +56,7 @@ class Searcher(Search):
             None if all_branches else self.stands_of,
             aged=self._worst,
             encoder=reader.read if store.settings.flag("encoder") else None,
+            unasked=hot and not past,
             chosen=_model(cache, vectors, self.without),
         )
         self.store = store
