@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -38,6 +40,19 @@ def test_it_answers_as_this_process_does() -> None:
     assert beside.read(QUESTION, TEXTS[:1], late) == here[:1], "asked again, of an ended process"
     unasked = started()
     assert unasked.read(QUESTION, (), 0.0) == here[:1], "nobody said before what would be asked"
+
+
+def test_a_process_that_loads_little_reads_the_same() -> None:
+    program = (
+        "import sys\n"
+        "from gitmem.embedding import reader\n"
+        "beside = reader.beside()\n"
+        f"made = beside.read({QUESTION!r})\n"
+        "assert 'numpy' not in sys.modules\n"
+        f"print(made == reader.read({QUESTION!r}), len(made))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "1"], done.stderr
 
 
 def test_no_text_is_begun_after_its_time() -> None:

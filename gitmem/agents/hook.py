@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from . import prefork, prompt_question
+from . import prefork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def run(
     argv: Sequence[str], environ: Mapping[str, str], begun: float, stdin: int = 0, stdout: int = 1
 ) -> None:
     """One call. Whatever fails in it is counted; nothing is raised."""
+    from . import prompt_question
+
     agent, name, argument = _words(argv)
     encoder = prompt_question.encoder(name, environ)
     from . import protocol  # not before: the encoder loads meanwhile
