@@ -223,6 +223,16 @@ def test_what_the_server_refuses_stops_no_other_repository(organisation: Organis
     assert organisation.bodies("customers pay twice") == [TWICE]
 
 
+def test_two_repositories_with_one_relative_remote_are_two(organisation: Organisation) -> None:
+    made = []
+    for text in (DATABASE, TWICE):
+        made.append(organisation.repo(f"{len(made)}/shop", text))
+        organisation.lab.git(made[-1], "remote", "set-url", "origin", "../hub.git")
+    done = organisation.index(*made)
+    assert [r["repository"] for r in done] == [str(shop.parent / "hub") for shop in made]
+    assert DATABASE in organisation.stored() and TWICE in organisation.stored()
+
+
 def test_a_directory_whose_name_is_not_utf8_is_indexed(organisation: Organisation) -> None:
     shop = organisation.repo("shop", DATABASE)
     organisation.lab.git(shop, "remote", "remove", "origin")
