@@ -82,6 +82,16 @@ class Terminal:
             return bool(data)
         return True
 
+    def vanish(self) -> None:
+        """Takes the terminal away, and waits for the program."""
+        os.close(self.fd)
+        self.fd = os.open(os.devnull, os.O_RDONLY)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and self.status < 0:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = os.waitstatus_to_exitcode(status) if pid else -1
+            time.sleep(0.05)
+
     def close(self) -> None:
         if self.status < 0:
             os.kill(self.pid, signal.SIGKILL)
@@ -200,11 +210,33 @@ def test_colours_are_those_of_list(browse: Any, no_color: str) -> None:
     assert (colours == {"default"}) == bool(no_color)
 
 
-def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(browse: Any) -> None:
+def test_of_a_line_too_narrow_for_all_the_title_stays(browse: Any) -> None:
     terminal = browse()
     terminal.press("", "q quit")
-    assert terminal.ends("\x03").endswith(("\x1b[?1l\x1b>", "\x1b[23;0;0t\r\x1b[?1l\x1b>"))
+    terminal.resize(20, 5)
+    terminal.until(lambda lines: lines[1][8:].startswith(" Use Pos"))
+    terminal.press("\r", "memory: ")
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1c"])
+def test_ctrl_c_and_ctrl_backslash_end_it_and_leave_the_terminal_as_it_was(
+    browse: Any, key: str
+) -> None:
+    terminal = browse()
+    terminal.press("", "q quit")
+    assert terminal.ends(key).endswith(("\x1b[?1l\x1b>", "\x1b[23;0;0t\r\x1b[?1l\x1b>"))
     assert terminal.status == 0
+
+
+def test_it_ends_with_its_terminal_where_nobody_hangs_it_up(browse: Any) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        terminal = browse()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    terminal.press("", "q quit")
+    terminal.vanish()
+    assert terminal.status >= 0
 
 
 @pytest.mark.parametrize("term", ["dumb", "no-such-terminal"])

@@ -7,6 +7,8 @@ out again.
 
 import curses
 import re
+import signal
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from typing import Any
@@ -48,6 +50,7 @@ def show(store: Store, wanted: Filter, at: str) -> None:
             every = listing.list_memories(store, wanted, all_branches=True, at=at).items
             store.progress = Unseen
             curses.set_escdelay(25)
+            signal.signal(signal.SIGQUIT, signal.default_int_handler)  # Ctrl-\, as Ctrl-C
             with suppress(KeyboardInterrupt):
                 curses.wrapper(lambda window: Browser(window, store, wanted, at, every).run())
             return
@@ -80,7 +83,9 @@ class Browser:
             self.window.timeout(_PAUSE if self.stale else -1)
             try:
                 key = self.window.get_wch()
-            except curses.error:  # no key in time, or a signal
+            except curses.error:  # no key in time, a signal, or the terminal is gone
+                if not sys.stdin.isatty():
+                    return
                 if self.stale:
                     self.search()
                 continue
