@@ -15,7 +15,7 @@ import pytest
 from conftest import Lab
 from install_world import files, problems, put
 
-from gitmem.agents import mcp_entry, targets
+from gitmem.agents import install_log, mcp_entry, targets
 
 USERS = [name for name, agent in targets.AGENTS.items() if agent.user]
 OTHER = {"command": "other", "args": ["x"]}
@@ -212,6 +212,57 @@ def test_what_is_no_toml_is_left_alone_and_no_hook_is_entered(lab: Lab, repo: pa
         before = files(lab.root)
         assert "cannot understand" in refused(lab, repo, "codex", "--mcp")
         assert files(lab.root) == before
+
+
+def test_toml_too_deep_to_read_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(place(lab, repo, "codex"), f"a = {'[' * 5000}{']' * 5000}\n")
+    assert "cannot understand" in refused(lab, repo, "codex", "--mcp")
+    assert path.read_text().startswith("a = [[")
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "cursor"])
+def test_where_the_hooks_cannot_be_entered_no_server_is(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    hooks = put(pathlib.Path(targets.AGENTS[agent].file(lab.env, "", "user")), '{"a": ')
+    for said in ("cannot understand", "is read-only"):
+        before = files(lab.root)
+        assert said in refused(lab, repo, agent, "--mcp")
+        assert files(lab.root) == before and not place(lab, repo, agent).exists()
+        hooks.write_text("{}")
+        hooks.chmod(0o444)
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_a_server_of_somebody_else_under_our_name_is_told(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    path = put(place(lab, repo, agent), text_of(place(lab, repo, agent), "git-mem", OTHER))
+    for words in (("install", agent, "--mcp", "-n"), ("install", agent, "--mcp")):
+        assert f"'{path}' has another program's server named 'git-mem'" in lab.mem(repo, *words)
+    assert f"kept: MCP server in '{path}'" in lab.mem(repo, "uninstall", agent)
+
+
+def test_a_large_file_of_the_agent_without_our_server_is_not_read(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    before = files(lab.root)
+    lab.mem(repo, "install", "claude")
+    path = put(place(lab, repo, "claude"), '{"a": "' + "x" * install_log.LARGEST + '"}')
+    lab.mem(repo, "uninstall", "claude")
+    assert path.stat().st_size > install_log.LARGEST
+    path.unlink()
+    assert files(lab.root) == before
+
+
+def test_what_the_user_put_into_our_table_goes_with_it(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(place(lab, repo, "codex"), 'model = "o"\n')
+    lab.mem(repo, "install", "codex", "--mcp")
+    own = 'enabled = false\nx = [\n["a"],\n]\n\n[mcp_servers.git-mem.env]\nA = "1"\n'
+    other = '\n# mine\n[mcp_servers.other]\ncommand = "other"\n'
+    path.write_text(path.read_text() + own + other)
+    lab.mem(repo, "uninstall", "codex")
+    assert path.read_text() == 'model = "o"\n' + other
 
 
 def test_a_link_out_of_the_working_tree_is_not_followed(lab: Lab, repo: pathlib.Path) -> None:

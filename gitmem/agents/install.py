@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import MemError, UsageError
-from ..git import config_journal, worktree_file
+from ..git import config, config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
 from . import install_log, installed, mcp_entry, targets
@@ -47,32 +47,47 @@ def install(
     with install_log.opened(environ, dry) as log:
         if target in targets.SECTIONS:
             return _install_section(log, _top(repo, target), target), [], log.would
-        agent = targets.AGENTS[target]
-        if allow and target != "claude":
-            reason = f"{agent.title} keeps no such permission in its settings"
-            raise UsageError(reason, hint="leave --allow out")
-        scope = scope or USER
-        path = _settings_file(environ, repo, agent, scope)
-        on_path = bool(shutil.which("git-mem", path=environ.get("PATH", "")))
-        # A file that others get always uses the name.
-        named = scope == PROJECT or on_path
-        program = () if named else (sys.executable, installed.own_package())
-        commands = {event: targets.command(target, event, *program) for event in agent.events}
-        _refuse_double(environ, repo, agent, path, commands)
-        done, server = [], mcp_entry.entry(agent, *program[:1]) if mcp else None
-        place = mcp_entry.file(environ, repo.top if repo else "", agent, scope)
-        if server and place != path:
-            done = _install_server(log, agent, repo if scope == PROJECT else None, place, server)
-            server = None
-        done += _enter(log, agent, path, commands, allow, server)
-        hints = [agent.needs] if agent.needs else []
-        if reason := installed.unread(agent, path):
-            silent = "so it runs no hook of it until that is mended"
-            hints.append(f"{agent.title} cannot read '{path}' ({reason}), {silent}")
-        if scope == PROJECT and not on_path:
-            hints.append("git-mem is not on PATH: the hooks do nothing until it is")
-        more, hint = _set_prompt_context(log, environ, repo, scope, dry)
-        return done + more, hints + hint, log.would
+        if not dry:  # of two files none changes where the other one is refused
+            tried = Ledger(install_log.place(environ), dry=True)
+            _install(tried, environ, repo, targets.AGENTS[target], scope or USER, allow, mcp)
+        return _install(log, environ, repo, targets.AGENTS[target], scope or USER, allow, mcp)
+
+
+def _install(
+    log: Ledger,
+    environ: Mapping[str, str],
+    repo: Repo | None,
+    agent: Agent,
+    scope: str,
+    allow: bool | None,
+    mcp: bool,
+) -> tuple[list[str], list[str], dict[str, str]]:
+    if allow and agent.name != "claude":
+        reason = f"{agent.title} keeps no such permission in its settings"
+        raise UsageError(reason, hint="leave --allow out")
+    path = _settings_file(environ, repo, agent, scope)
+    on_path = bool(shutil.which("git-mem", path=environ.get("PATH", "")))
+    # A file that others get always uses the name.
+    named = scope == PROJECT or on_path
+    program = () if named else (sys.executable, installed.own_package())
+    commands = {event: targets.command(agent.name, event, *program) for event in agent.events}
+    _refuse_double(environ, repo, agent, path, commands)
+    done, server = [], mcp_entry.entry(agent, *program[:1]) if mcp else None
+    place = mcp_entry.file(environ, repo.top if repo else "", agent, scope)
+    hints = [agent.needs] if agent.needs else []
+    if server and (other := installed.other_server(place)):
+        hints.append(other)
+    if server and place != path:
+        done = _install_server(log, agent, repo if scope == PROJECT else None, place, server)
+        server = None
+    done += _enter(log, agent, path, commands, allow, server)
+    if reason := installed.unread(agent, path):
+        silent = "so it runs no hook of it until that is mended"
+        hints.append(f"{agent.title} cannot read '{path}' ({reason}), {silent}")
+    if scope == PROJECT and not on_path:
+        hints.append("git-mem is not on PATH: the hooks do nothing until it is")
+    more, hint = _set_prompt_context(log, environ, repo, scope)
+    return done + more, hints + hint, log.would
 
 
 def uninstall(
@@ -87,7 +102,7 @@ def uninstall(
     repository's settings back."""
     with install_log.opened(environ) as log:
         done = []
-        for place, path in _files(environ, repo, target):
+        for place, path in _files(log, environ, repo, target):
             if scope and (USER if place == USER else PROJECT) != scope:
                 continue
             noted = log.known(path).get("target", "")
@@ -112,13 +127,15 @@ def uninstall(
         return done
 
 
-def _files(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[tuple[str, str]]:
-    """(scope, file) of all that `install` may have written."""
+def _files(
+    log: Ledger, environ: Mapping[str, str], repo: Repo | None, target: str
+) -> list[tuple[str, str]]:
+    """(scope, file) of all that `install` may have written: servers only where it noted so."""
     found, top = installed.places(environ, repo, target), repo.top if repo else ""
     if target in targets.AGENTS:
         agent = targets.AGENTS[target]
         servers = [(s, mcp_entry.file(environ, top, agent, s)) for s in (USER, PROJECT)]
-        found += [one for one in servers if one[1] and one not in found]
+        found += [one for one in servers if log.known(one[1]) and one not in found]
     return found
 
 
@@ -336,11 +353,11 @@ def _install_section(log: Ledger, top: str, target: str) -> list[str]:
 
 
 def _set_prompt_context(
-    log: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str, dry: bool
+    log: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str
 ) -> tuple[list[str], list[str]]:
     """(what was done, hints): prompts get memories, unless somebody chose a value."""
     git = repo.git if repo else Git()
-    path = _global_config(environ) if scope == USER else ""
+    path = config.global_file(environ) if scope == USER else ""
     if scope == USER and not path:
         none = "for there is no global git configuration: prompts get no memories"
         return [], [f"{_KEY} is not set, {none}"]
@@ -351,7 +368,7 @@ def _set_prompt_context(
             return [], [] if chosen == "true" else [f"{_KEY} is {chosen}: prompts get no memories"]
         if scope == PROJECT:
             assert repo is not None
-            if not dry:
+            if not log.dry:
                 config_journal.add(repo, _STEP, [(_KEY, "true")])
             return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
         text = install_log.read(path)
@@ -380,14 +397,3 @@ def _unset_prompt_context(log: Ledger) -> list[str]:
             done.append(f"{_KEY} removed from '{path}'")
         log.forget(path)
     return done
-
-
-def _global_config(environ: Mapping[str, str]) -> str:
-    """The file that `git config --global` writes, "" for none."""
-    named, home = environ.get("GIT_CONFIG_GLOBAL", ""), environ.get("HOME", "")
-    if named or not home:
-        return named if os.path.isfile(named) or not os.path.exists(named) else ""
-    own = os.path.join(home, ".gitconfig")
-    xdg = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
-    xdg = os.path.join(xdg, "git", "config")
-    return xdg if os.path.exists(xdg) and not os.path.exists(own) else own

@@ -26,7 +26,8 @@ from ..git import config_journal
 from .jsonedit import cut
 
 _WAIT = 10.0
-LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
+# bytes of a file of others: settings have thousands, Claude Code's ~/.claude.json has millions
+LARGEST = 5_000_000
 
 
 class Ledger:
@@ -35,7 +36,7 @@ class Ledger:
 
     def __init__(self, path: str, dry: bool = False) -> None:
         self._path = path
-        self._dry = dry
+        self.dry = dry
         self.files: dict[str, dict[str, Any]] = _load(path)
         self.would: dict[str, str] = {}
 
@@ -77,7 +78,7 @@ class Ledger:
         if read(real) != before:
             hint = "run the command again; nothing was changed"
             raise MemError(f"'{file}' changed while git mem was editing it", hint=hint)
-        if self._dry:
+        if self.dry:
             new = text or ""
             self.would[file] = "".join(new[start:end] for start, end in sorted(spans or ()))
             return True

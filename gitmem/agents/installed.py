@@ -148,6 +148,17 @@ def _mending(environ: Mapping[str, str], agent: targets.Agent, scope: str, path:
     return f"{on_path}run `git mem install {agent.name} --{scope} --mcp`"
 
 
+def other_server(path: str) -> str:
+    """Says that another program's server has our name in a file; "" where none has."""
+    try:
+        entry = mcp_entry.found(path, install_log.read(path) or "", "")
+    except ValueError:  # whoever writes there says so
+        return ""
+    if entry is None or mcp_entry.ours(entry):
+        return ""
+    return f"'{path}' has another program's server named '{mcp_entry.NAME}': ours is not entered"
+
+
 def unread(agent: targets.Agent, path: str) -> str:
     """Why an agent cannot read its settings file; "" where it can, or nobody knows.
 

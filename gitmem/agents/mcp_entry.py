@@ -11,6 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from .jsonedit import Doc
@@ -78,8 +79,18 @@ def found(path: str, text: str, top: str) -> Any:
 
 def in_toml(text: str) -> Any:
     """The entry of our name; None for none. Raises ValueError for what is no TOML."""
-    servers = tomllib.loads(text.removeprefix("\ufeff")).get("mcp_servers")
-    return servers.get(NAME) if isinstance(servers, dict) else None
+    return _taken(text)[0]
+
+
+def _taken(text: str) -> tuple[Any, dict[str, Any]]:
+    """(the entry of our name in a text of TOML, all that it says beside it)."""
+    try:
+        data = tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError as e:
+        raise ValueError("too many levels") from e
+    servers = data.get("mcp_servers")
+    entry = servers.pop(NAME, None) if isinstance(servers, dict) else None
+    return entry, data if servers else {**data, "mcp_servers": {}}
 
 
 def with_table(text: str, new: dict[str, Any]) -> tuple[str, list[list[int]]]:
@@ -98,11 +109,17 @@ def with_table(text: str, new: dict[str, Any]) -> tuple[str, list[list[int]]]:
 
 
 def without_table(text: str) -> str:
-    """The text without our table, where it stands as we write it, and the blank line before it."""
+    """The text without our table and what the user has put into it, and the blank line before it;
+    a table that does not begin as we write it stays.
+    """
+    entry, others = _taken(text)
     lines = text.splitlines(keepends=True)
     heads = [n for n, line in enumerate(lines) if line.strip() == f"[mcp_servers.{NAME}]"]
-    for at in heads:
-        if ours(in_toml("".join(lines[at : at + 3]))):
-            before = lines[: at - 1] if at and not lines[at - 1].strip() else lines[:at]
-            return "".join([*before, *lines[at + 3 :]])
+    for at in heads if ours(entry) else ():
+        before = lines[: at - 1] if at and not lines[at - 1].strip() else lines[:at]
+        for end in range(at + 1, len(lines) + 1):
+            left = "".join([*before, *lines[end:]])
+            with suppress(ValueError):
+                if _taken(left) == (None, others):
+                    return left
     return text

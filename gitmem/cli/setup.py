@@ -209,7 +209,10 @@ def uninstall_command(
     if target and target != "git":
         with _maybe_repo() as repo:
             done = install.uninstall(os.environ, repo, target, scope)
-        return Answer({"changed": done, "kept": []}, done or [_NOTHING])
+            servers = installed.servers(os.environ, repo)
+        kept = [one.path for one in servers if one.target == target and not one.problem]
+        lines = [*(done or [_NOTHING]), *(f"kept: MCP server in '{path}'" for path in kept)]
+        return Answer({"changed": done, "kept": kept}, lines)
     with opened(needs_enabled=False) as store:
         if target:
             done = githooks.uninstall(store)

@@ -7,6 +7,8 @@ reads the files.
 
 from __future__ import annotations
 
+import os
+
 from ..core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -256,6 +258,17 @@ def is_true(value: str) -> bool:
     """A boolean as git reads it."""
     word = value.strip().lower()
     return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
+
+
+def global_file(environ: Mapping[str, str]) -> str:
+    """The file that `git config --global` writes, "" for none."""
+    named, home = environ.get("GIT_CONFIG_GLOBAL", ""), environ.get("HOME", "")
+    if named or not home:
+        return named if os.path.isfile(named) or not os.path.exists(named) else ""
+    own = os.path.join(home, ".gitconfig")
+    xdg = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
+    xdg = os.path.join(xdg, "git", "config")
+    return xdg if os.path.exists(xdg) and not os.path.exists(own) else own
 
 
 def _plain(text: str) -> str:
