@@ -98,6 +98,22 @@ def test_a_run_writes_what_changed_since_the_last_one(organisation: Organisation
     assert (done["written"], done["removed"], done["memories"]) == (1, 0, 2)
 
 
+def test_a_newer_git_mem_looks_at_all_texts_again(
+    organisation: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gitmem.cli import run
+    from gitmem.organisation import index_update
+
+    shop = organisation.repo("shop", DATABASE)
+    organisation.index(shop)
+    for name, value in organisation.lab.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(index_update, "__version__", "9")
+    monkeypatch.setattr(index_update.redact, "check", lambda words: ["it is a secret now"])
+    run(["index", "--to", organisation.url, str(shop)])
+    assert DATABASE not in organisation.stored()
+
+
 def test_a_broken_repository_stops_none_of_the_others(organisation: Organisation) -> None:
     lab, shop, pay = organisation.lab, organisation.repo("shop", DATABASE), organisation.repo("pay")
     (lab.root / "empty").mkdir()

@@ -104,7 +104,8 @@ def _one(index: Index, store: Store, name: str, dry_run: bool, progress: Progres
     if not tip:
         hint = "`git mem pull` takes in what the remote has; the index stays as it is"
         raise MemError("no team memories here", hint=hint)
-    if index.indexed(name) == (tip, space):
+    stamp = f"{tip} {__version__}"  # a newer git mem may know more secrets
+    if index.indexed(name) == (stamp, space):
         return Report(name, "unchanged")
     entries = dict(_entries(store, tip, space))
     # of two runs the later one has to see what the other wrote, else it would not remove it
@@ -121,7 +122,7 @@ def _one(index: Index, store: Store, name: str, dry_run: bool, progress: Progres
         if not dry_run:
             with progress(f"indexing {name}", len(admitted)) as advance:
                 rows = counted(_rows(store, entries, admitted), advance)
-                index.write(name, tip, space, rows, [*gone, *changed])
+                index.write(name, stamp, space, rows, [*gone, *changed])
     return Report(name, "indexed", len(entries) - len(secrets), len(admitted), len(gone), secrets)
 
 

@@ -25,7 +25,8 @@ _TIMEOUT = 10  # seconds to connect
 _LEXEMES = 1_000_000  # bytes: a tsvector of PostgreSQL holds a MiB
 _TABLES = (
     f"CREATE SCHEMA {SCHEMA}",
-    # tip: the notes commit that the rows were made of; space: of their vectors, "" for none
+    # tip: the notes commit that the rows were made of, and by which version of git mem; space: of
+    # their vectors, "" for none
     f"CREATE TABLE {SCHEMA}.repository(name text PRIMARY KEY, tip text NOT NULL, space text"
     " NOT NULL, memories integer NOT NULL, indexed timestamptz NOT NULL DEFAULT now())",
     # words: the terms that `git mem recall` looks up, not PostgreSQL's own: the same stems, parts
@@ -121,7 +122,7 @@ class Index:
             with self._db.transaction():
                 self._db.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 if self._one("SELECT to_regtype('halfvec')") is None:
-                    return "words alone: the server's pgvector is older than 0.7"
+                    return "words alone: no pgvector from 0.7 on is on the search path"
                 added = f"{self._column} halfvec({DIMS})"
                 self._db.execute(f"ALTER TABLE {SCHEMA}.memory ADD COLUMN {added}")
                 using = f"hnsw({self._column} halfvec_cosine_ops)"
@@ -146,7 +147,7 @@ class Index:
             raise MemError(_first(str(e))) from e
 
     def indexed(self, name: str) -> tuple[str, str]:
-        """(notes commit, space of the vectors) that a repository was last indexed at, or ""."""
+        """(tip, space) of a repository as it was last written, each "" where it was not."""
         sql = f"SELECT tip, space FROM {SCHEMA}.repository WHERE name = %s"
         return (self.there and self._db.execute(sql, (name,)).fetchone()) or ("", "")
 
