@@ -33,6 +33,8 @@ TEXTS = {
     "comma at the end": '{\n  "a": 1,\n  "hooks": {\n    "Stop": [\n      1,\n    ],\n  },\n}\n',
     "an empty list": '{\n  "hooks": {"Stop": []}\n}\n',
     "a comment in an empty object": '{\n  "hooks": { /* none yet */ }\n}\n',
+    "a comment up to the line's end": '{"a": 1, "hooks": { // none yet\n}}\n',
+    "nothing but a comment": "// mine",
     "brackets in strings": '{"a": "}]{[,\\"//", "b": "/* no comment */"}',
     "keys twice": '{"hooks": 1, "hooks": {"Stop": [0]}}',
 }
@@ -66,6 +68,8 @@ def test_an_insertion_is_there_and_can_be_cut_out_again(name: str) -> None:
             "empty with lines",
             "CRLF",
             "a comment in an empty object",
+            "a comment up to the line's end",
+            "nothing but a comment",
         )
     ],
 )

@@ -146,7 +146,8 @@ class Doc:
     def _walk(self, path: tuple[str, ...]) -> tuple[Node, list[str]]:
         """(the last node of a path that is there, the keys that lack)."""
         if self.root is None:
-            self._place(len(self.text), "{}" + self._newline())
+            line = self.text.rpartition("\n")[2].strip("\ufeff \t")  # perhaps a comment
+            self._place(len(self.text), self._newline() * bool(line) + "{}" + self._newline())
         node = self.root
         assert node is not None
         for i, key in enumerate(path):
@@ -166,7 +167,8 @@ class Doc:
 
     def _insert(self, holder: Node, key: str | None, what: Any) -> None:
         text, items = self.text, holder.items
-        wide = self._wide(holder)
+        commented = not items and "//" in text[holder.start : holder.end]  # up to the line's end
+        wide = commented or self._wide(holder)
         newline, indent, space = self._newline(), "", " "
         if wide:
             inner = _indent(text, holder.start) + self._unit()
