@@ -11,8 +11,6 @@ import gc
 import os
 import sys
 
-from . import module_finder
-
 
 def _isolate() -> None:
     """Drops what PYTHONPATH and the script's directory put before the standard library.
@@ -33,7 +31,6 @@ def _isolate() -> None:
 
 def main() -> int:
     _isolate()
-    module_finder.install()
     # A process of a second makes no garbage worth collecting; looking for it cost a bulk import a
     # fifth of its time.
     gc.disable()

@@ -19,7 +19,6 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 # from those before it, so no two import each other; imports inside of functions count, and those
 # for types.
 ORDER = [
-    "module_finder",
     "core",
     "git",
     "notes",

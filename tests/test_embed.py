@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.engine import embed, hamming
+from gitmem.engine import embed, hamming, int8_vectors
 from gitmem.engine.embed import StaticTable, TableDamaged
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +56,7 @@ def test_packaged_table_is_whole_and_small(table: StaticTable) -> None:
 def test_hostile_text_gives_a_vector(table: StaticTable, text: str) -> None:
     vector = table.vector(text)
     assert len(vector) == table.dims
-    assert len(embed.sign_code(vector)) == 32
+    assert len(int8_vectors.sign_code(vector)) == 32
 
 
 @settings(max_examples=200, deadline=None)
@@ -83,8 +83,8 @@ def test_text_without_words_is_zero_and_matches_nothing(table: StaticTable, text
     zero = table.vector(text)
     assert zero == bytes(256)
     other = table.vector("database")
-    assert embed.cosine(zero, other) == 0.0
-    assert embed.cosine(zero, zero) == 0.0
+    assert int8_vectors.cosine(zero, other) == 0.0
+    assert int8_vectors.cosine(zero, zero) == 0.0
     assert [row for _, row in hamming.rescore([zero, other], other, [0, 1])] == [1]
 
 
@@ -146,15 +146,15 @@ def test_first_words_count_most(table: StaticTable) -> None:
     asked = table.vector("database")
     first, last = table.vector("database " + filler), table.vector(filler + " database")
     assert (
-        embed.cosine(asked, first)
-        > embed.cosine(asked, last)
-        > embed.cosine(asked, table.vector(filler))
+        int8_vectors.cosine(asked, first)
+        > int8_vectors.cosine(asked, last)
+        > int8_vectors.cosine(asked, table.vector(filler))
     )
 
 
 def test_three_equal_heads_would_change_nothing(table: StaticTable) -> None:
     sums = [5, -3, 0, 127, -128, 77]
-    assert embed.quantise([3 * x for x in sums]) == embed.quantise(sums)
+    assert int8_vectors.quantise([3 * x for x in sums]) == int8_vectors.quantise(sums)
     assert table.token_rows("one two")[1] == [2]
     assert table.token_rows("one " * 17)[1] == [16, 17, 17]
 
@@ -166,7 +166,7 @@ def test_hash_is_skipped(table: StaticTable) -> None:
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=64))
 def test_quantise_keeps_direction_and_uses_all_bits(sums: list[int]) -> None:
-    values = memoryview(embed.quantise(sums)).cast("b").tolist()
+    values = memoryview(int8_vectors.quantise(sums)).cast("b").tolist()
     top = max(map(abs, sums))
     assert max(map(abs, values)) == (127 if top else 0)
     for value, x in zip(values, sums, strict=True):
@@ -180,14 +180,14 @@ def test_cosine_and_sign_code_follow_their_definition(a: bytes, b: bytes) -> Non
     expected = (
         sum(i * j for i, j in zip(x, y, strict=True)) / math.sqrt(product) if product else 0.0
     )
-    assert embed.cosine(a, b) == expected
-    bits = "".join(f"{byte:08b}" for byte in embed.sign_code(a))
+    assert int8_vectors.cosine(a, b) == expected
+    bits = "".join(f"{byte:08b}" for byte in int8_vectors.sign_code(a))
     assert bits == "".join("1" if i > 0 else "0" for i in x)
 
 
 def test_vectors_of_different_length_are_not_compared() -> None:
     with pytest.raises(ValueError, match="256 and 384"):
-        embed.cosine(bytes(256), bytes(384))
+        int8_vectors.cosine(bytes(256), bytes(384))
 
 
 # --- damage --------------------------------------------------------------
@@ -258,8 +258,9 @@ def _new_modules(statement: str) -> set[str]:
 
 def test_hot_path_loads_nothing_heavy() -> None:
     loaded = _new_modules(
-        "from gitmem.engine import embed, hamming; t = embed.StaticTable(); v = t.vector('wrong"
-        " Café'); hamming.nearest(embed.sign_code(v), embed.sign_code(v), 1);"
+        "from gitmem.engine import embed, hamming, int8_vectors; t = embed.StaticTable();"
+        " v = t.vector('wrong Café'); code = int8_vectors.sign_code(v);"
+        " hamming.nearest(code, code, 1);"
         " hamming.rescore([v], v,"
         " [0])"
     )

@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from write_models import write_encoder
 
-from gitmem.embedding import encoder_file
+from gitmem.embedding import EncoderDamaged, encoder_file
 from gitmem.embedding.encoder import MAX_TOKENS, Encoder
-from gitmem.embedding.encoder_file import ENCODER_PATH, HEADER, EncoderDamaged, EncoderFile
-from gitmem.engine.embed import cosine, quantise, sign_code
+from gitmem.embedding.encoder_file import ENCODER_PATH, HEADER, EncoderFile
+from gitmem.engine.int8_vectors import cosine, quantise, sign_code
 
 HERE = pathlib.Path(__file__).parent
 REFERENCE: dict[str, str] = json.loads((HERE / "data" / "encoder.json").read_text("utf-8"))

@@ -22,7 +22,8 @@ from gitmem.core import rank, text, verdict
 from gitmem.core.errors import MemError
 from gitmem.embedding import encoder, encoder_file, reader
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
-from gitmem.engine import cache_check, encoding, model_vectors
+from gitmem.engine import cache as cache_file
+from gitmem.engine import cache_check, embed, encoding, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
@@ -439,3 +440,7 @@ def test_of_a_long_question_the_encoder_reads_both_ends() -> None:
 
 def test_the_file_names_its_space_without_numpy() -> None:
     assert EncoderFile().space.endswith("-e1") and EncoderFile().dims == 384
+
+
+def test_the_spaces_that_hooks_know_are_those_of_the_packaged_files() -> None:
+    assert (embed.StaticTable().space, encoding.space()) == (cache_file.SPACE, cache_file.ENCODED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -226,3 +227,19 @@ def test_the_probe_can_fail(lab: Lab) -> None:
     lab.run(lab.root, sys.executable, "-P", "-c", code, str(log))
     text = log.read_text()
     assert "open /etc/passwd" in text and "process subprocess.Popen" in text and " json" in text
+
+
+@pytest.mark.quick
+def test_the_driver_of_sqlite_loads_neither_functools_nor_datetime() -> None:
+    program = (
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); known = set(sys.modules)\n"
+        "from gitmem.engine.sql import sqlite3\n"
+        "assert not {'functools', 'collections', 'datetime'} & (set(sys.modules) - known)\n"
+        "db = sqlite3.connect(':memory:')\n"
+        "for _ in range(300): assert db.execute('SELECT ?', (1,)).fetchone() == (1,)\n"
+        "import functools\n"
+        "assert functools.lru_cache(len).cache_info().currsize == 0\n"
+    )
+    run = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ from conftest import Lab
 
 from gitmem.engine import cache_check, model_vectors
 from gitmem.engine.cache import Cache, Connection, Damaged
-from gitmem.engine.embed import sign_code
 from gitmem.engine.filters import Filter
+from gitmem.engine.int8_vectors import sign_code
 from gitmem.memory import memories, recall
 from gitmem.models import llamavec
 from gitmem.store import Store, open_store

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitmem.engine.embed import StaticTable, cosine
+from gitmem.engine.embed import StaticTable
+from gitmem.engine.int8_vectors import cosine
 from gitmem.memory import relation
 
 TABLE = StaticTable()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from write_models import write_table
 
-from gitmem.engine import embed, hamming, vectors
+from gitmem.engine import embed, hamming, int8_vectors, vectors
 from gitmem.engine.embed import StaticTable
 from gitmem.engine.vectors import embed_many
 
@@ -123,7 +123,7 @@ def test_scan_over_several_chunks_equals_its_definition() -> None:
 def test_rescore_equals_cosine_of_every_row() -> None:
     many = _near_duplicates(5000, 256, 5)
     query = many[17]
-    expected = sorted((-embed.cosine(query, v), i) for i, v in enumerate(many) if any(v))
+    expected = sorted((-int8_vectors.cosine(query, v), i) for i, v in enumerate(many) if any(v))
     assert hamming.rescore(many, query, range(5000)) == [(-c, i) for c, i in expected]
     by_number = {i: many[i] for i in (4, 9)}
     assert hamming.rescore(by_number, query, [4, 9]) == hamming.rescore(

@@ -154,8 +154,7 @@ def _search(
         hook_cache.vector,
         stand,
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
-        # A cache of this call alone has no vectors: there is no time to make them.
-        encoder=encoder if cache.how != "memory" else None,
+        encoder=encoder,
         unasked=True,
         until=deadline.half,
         reads_until=deadline.slow,

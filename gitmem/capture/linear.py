@@ -29,7 +29,8 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.digest import sha256
-from ..engine import embed
+from ..engine import int8_vectors
+from ..engine.embed import StaticTable
 from . import features
 
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ PACKAGED = Calibration()
 class TurnFeatures:
     """A turn as numbers: hashed n-grams, forms of its sentences, vector of its prose."""
 
-    def __init__(self, role: str, text: str, table: embed.StaticTable) -> None:
+    def __init__(self, role: str, text: str, table: StaticTable) -> None:
         self.hashed, self.numbers, self.prose = features.features(role, text)
         self.length = sqrt(len(self.hashed) or 1)
         vector = table.vector(self.prose[: features.MEANT])
-        size = sqrt(embed.square(vector)) or 1.0
+        size = sqrt(int8_vectors.square(vector)) or 1.0
         self.vector = [v / size for v in memoryview(vector).cast("b")]
         self.read: list[float] = []  # the encoder's early vector, once it has read the turn
         self._folded = {features.HASHED: self.hashed}
@@ -142,7 +143,7 @@ class Model:
         keep = {who: {**shared, **weights} for who, weights in encoded["vectors"].items()}
         self._by_encoder = _Judge(keep, encoded)
         self._encoder, self._space = encoder, str(encoded["space"])
-        self._table = embed.StaticTable()
+        self._table = StaticTable()
         self._last: tuple[str, str, TurnFeatures] | None = None
 
     def score(self, role: str, text: str) -> float:

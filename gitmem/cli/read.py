@@ -42,14 +42,15 @@ def recall_command(
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
     how |= {"all_branches": all, "hot": hot, "only": only}
+    model = nullcontext() if hot else chosen_vectors(store)
     if batch:
         questions = _questions(batch)
-        with chosen_vectors(store) as vectors:
+        with model as vectors:
             answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
         for id, hits in answers:
             write_json({"_id": id, "hits": hits})
         return 0
-    with nullcontext() if hot else chosen_vectors(store) as vectors:
+    with model as vectors:
         answer = recall.recall(store, question, conditions, vectors=vectors, **how)
     status = _say(answer, as_json, explain, all_hits, any(filters))
     tell_elsewhere(store)

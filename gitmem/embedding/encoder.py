@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import warnings  # numpy's core loads it anyhow
 
-from .encoder_file import ENCODER_PATH, EncoderDamaged, EncoderFile
+from . import EncoderDamaged
+from .encoder_file import ENCODER_PATH, EncoderFile
 from .numpy_core import load
 from .wordpiece import WordPiece
 

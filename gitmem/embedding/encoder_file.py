@@ -16,6 +16,8 @@ from binascii import crc32
 from itertools import pairwise
 from math import prod
 
+from . import EncoderDamaged
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,12 +36,6 @@ ENCODING = 1
 
 # Tokens looked up by bisection, 4 µs each, before the whole vocabulary is read (8 ms and 5 MB).
 _LOOKUPS = 2000
-
-
-class EncoderDamaged(Exception):
-    """The encoder's file is missing, cut short or not an encoder."""
-
-    hint = "reinstall git mem; memories are not affected"
 
 
 def arrays(

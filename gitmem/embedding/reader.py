@@ -11,6 +11,8 @@ import os
 from itertools import chain
 from time import monotonic
 
+from . import EncoderDamaged
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,8 +34,6 @@ _opened: list[Encoder | None] = []
 def encoder() -> Encoder | None:
     """The packaged encoder, opened once a process; None where numpy or its file is broken."""
     if not _opened:
-        from .encoder_file import EncoderDamaged
-
         try:
             from .encoder import Encoder
 
@@ -118,10 +118,8 @@ class Beside:
             self._lives = self._lives and os.waitpid(self._pid, os.WNOHANG) == (0, 0)
             if self._lives:
                 os.kill(self._pid, _KILL)
-        except OSError:
-            self._lives = (
-                False  # who started us ignores the end of children: the system has taken it
-            )
+        except OSError:  # who started us ignores the end of children: the system has taken it
+            self._lives = False
 
     def end(self) -> None:
         """Stops the process, and leaves no zombie to a first process that looks after none."""

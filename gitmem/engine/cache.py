@@ -32,10 +32,10 @@ from .sql import sqlite3
 # of a record; older files are then made anew.
 SCHEMA = 23
 APPLICATION = 0x676D656D  # "gmem"
-# Those of the packaged table and the packaged encoder (`StaticTable.space`, `encoding.space`), for
-# whom need not open their files.
+# The vector spaces of the packaged table, and of the packaged encoder with its dimensions. A prompt
+# compares these names instead of opening the two files.
 SPACE = "minilm-plain-1-c1e43c0a-e1"
-ENCODED = "minilm-field-1-6c9f769a-e1"
+ENCODED = ("minilm-field-1-6c9f769a-e1", 384)
 INDEX, HISTORY = "index", "history"  # of memories, and of commits (`commit_index`): one layout
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 

@@ -16,8 +16,9 @@ from ..core import record
 from ..core.progress import Unseen
 from . import model_vectors
 from .cache import CODE, Cache, Connection, Moved, copied_in_memory, open_in_memory
-from .embed import StaticTable, sign_code
+from .embed import StaticTable
 from .embed import TableDamaged as TableDamaged
+from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, SUPERSEDED, parsed
 from .update import BATCH, Update
 

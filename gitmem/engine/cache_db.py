@@ -6,6 +6,8 @@ every prompt waits for it.
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
@@ -191,8 +193,6 @@ class Cache:
         return self.kept("codes", self._codes)
 
     def _codes(self) -> bytes:
-        from zlib import crc32  # here and below: not for a prompt that words settle
-
         parts: list[bytes] = []
         sql = "SELECT chunk, codes, crc FROM code ORDER BY chunk"
         for chunk, blob, crc in self.db.execute(sql):
@@ -203,8 +203,6 @@ class Cache:
 
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
         """{row: int8 vector}; rows without one are left out. Raises Damaged."""
-        from zlib import crc32
-
         sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
         found = select_in(self.db, sql, [] if self.blind else rows)
         if any(crc32(v, row) != crc for row, v, crc in found):
@@ -213,8 +211,6 @@ class Cache:
 
     def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
         """Stores vectors by row; the checksum covers the row's number too."""
-        from zlib import crc32
-
         self.db.executemany(
             "INSERT OR REPLACE INTO vector VALUES(?, ?, ?)",
             ((row, v, crc32(v, row)) for row, v in new),
@@ -222,8 +218,6 @@ class Cache:
 
     def set_codes(self, new: dict[int, bytes]) -> None:
         """Stores codes by row, in whole blocks; rows are numbered without gaps."""
-        from zlib import crc32
-
         blocks: dict[int, bytearray] = {}
         sql = "SELECT codes FROM code WHERE chunk = ?"
         for row, code in new.items():

@@ -10,14 +10,15 @@ from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import Record, version_of
 from ..core.record_fields import ENTRIES, FIELDS
-from . import embed
 from .cache import CODE
+from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED, TEAM, entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .embed import StaticTable
     from .parallel import Task
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
@@ -53,7 +54,7 @@ def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
     return tuple([" ".join(text.terms(field)) for field in lexical_fields(data)])
 
 
-def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
+def embed_texts(table: StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
     """[(vector, sign code)]; a text without a known word gets zeros, which match nothing."""
     if len(texts) >= _NUMPY_PAYS:
         from . import vectors
@@ -61,24 +62,24 @@ def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes,
         made = vectors.embed_many(table, texts)
     else:
         made = table.embed(texts)
-    return [(v, embed.sign_code(v) if any(v) else bytes(CODE)) for v in made]
+    return [(v, sign_code(v) if any(v) else bytes(CODE)) for v in made]
 
 
-def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
+def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
     """[(lexical fields, vector, sign code)] of records, made on two processors where it pays."""
     if len(documents) < _FORK_PAYS:
         return _prepare(table, documents)
     return _task(table, documents, 0.5).result()
 
 
-def _prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
+def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
     embedded = embed_texts(table, [vector_text(d) for d in documents])
     return [
         (fts_fields(d), vector, code) for d, (vector, code) in zip(documents, embedded, strict=True)
     ]
 
 
-def _task(table: embed.StaticTable, documents: list[dict[str, object]], share: float) -> Task:
+def _task(table: StaticTable, documents: list[dict[str, object]], share: float) -> Task:
     from . import vectors
     from .parallel import Task
 
@@ -89,7 +90,7 @@ def _task(table: embed.StaticTable, documents: list[dict[str, object]], share: f
 class Ahead:
     """Documents of an import, prepared by a second process while this one writes the notes."""
 
-    def __init__(self, table: embed.StaticTable) -> None:
+    def __init__(self, table: StaticTable) -> None:
         self._table = table
         self._begun: tuple[list[str], Task] | None = None
         self._done: dict[str, Prepared] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..embedding import EncoderDamaged
 from ..embedding.reader import encoder
 from . import model_vectors
 
@@ -23,7 +24,7 @@ def space() -> tuple[str, int]:
     """Name and dimensions of the encoder's space, read from the head of its file; ("", 0) where
     there is none.
     """
-    from ..embedding.encoder_file import EncoderDamaged, EncoderFile
+    from ..embedding.encoder_file import EncoderFile
 
     try:
         file = EncoderFile()
@@ -42,8 +43,6 @@ def embedder(threads: int = THREADS) -> _Threads | None:
     """The encoder on some processors; None where it cannot be used. What it makes is stored, so
     the whole file must match its checksum.
     """
-    from ..embedding.encoder_file import EncoderDamaged
-
     found = encoder()
     try:
         if found:

@@ -17,7 +17,7 @@ import zlib
 
 from . import cache_lock, hamming
 from .cache import CHUNK, Cache, Connection, Damaged
-from .embed import sign_code, square
+from .int8_vectors import sign_code, square
 from .memory_rows import TEXT, parsed
 from .sql import select_in
 

@@ -12,7 +12,7 @@ from math import isqrt
 
 from . import hamming, model_vectors
 from .cache_lock import Damaged
-from .embed import sign_code, square
+from .int8_vectors import sign_code, square
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from time import monotonic
 
 from ..core import overlap, rank, text, verdict
+from ..embedding import EncoderDamaged
 from . import memory_rows, priors
 from .cache import ENCODED
 
@@ -45,7 +46,9 @@ WEIGHTS = (1.5, 1.0, 1.0)
 # made none yet
 READ = 5
 AT_ONCE = 200  # characters of a memory that are read while a question waits: 10 ms
-_SEEN = 3  # times the asked number of hits that priors may reorder
+# times the asked number of hits that priors may reorder, and at least so many: the first three are
+# the first three of eight
+_SEEN, _LEAST = 3, 24
 
 
 class Search:
@@ -55,9 +58,10 @@ class Search:
     the states of anchors, `aged` what became of the paths of memories ({row:
     `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
     until `until`, and begins to read memories that lack one until `reads_until` (both monotonic; 0:
-    however long it takes). `unasked`: as a prompt asks.
-    `chosen` gives the space of the model that the user chose, and the question's vector there; it
-    is always asked, and ranks only: the verdict is calibrated to the cosines of table and encoder.
+    however long it takes). `unasked`: the question is a prompt, or `recall --hot` stands in for
+    one. `chosen` gives the space of the model that the user chose, and the question's vector there;
+    it is always asked, and ranks only: the verdict is calibrated to the cosines of table and
+    encoder.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class Search:
         lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args) if rare else []
         hits, sure = self._ranked(question, lexical, allowed)
         covered = question.covered(hits)
-        seen = hits[: limit * _SEEN]
+        seen = hits[: max(limit * _SEEN, _LEAST)]
         scores = {hit.row: hit.fused for hit in seen}
         aged = self._aged(list(scores)) if self._aged else {}
         self.parts = priors.parts(cache, scores, self._stand, aged)
@@ -109,30 +113,29 @@ class Search:
         if self._chosen and (asked := self._chosen(question.query)):
             _, sure = self._by_table(question, lexical, allowed)
             return self._by_chosen(asked, question, lexical, allowed), sure
-        if not self._encoder or not verdict.enough(question.terms):
+        small = self._unasked and self.cache.how == "memory"  # nobody makes its vectors
+        if not self._encoder or small or not verdict.enough(question.terms):
             return self._by_table(question, lexical, allowed)
-        complete = self.cache.embedded(ENCODED) >= self.cache.count()
+        complete = self.cache.embedded(ENCODED[0]) >= self.cache.count()
         if self._unasked and not complete:
             hits = self._reread(question, rank.fuse(lexical, (), {}, question.ceiling))
             sure = question.sure(hits, (), {}, verdict.WORDS)
             if sure >= verdict.SETTLED:
                 return hits, sure
-        from . import encoding, model_vectors
+        from . import model_vectors
 
-        space, dims = encoding.space()
         answer, unread = None, []
         if not complete:
             answer = self._by_table(question, lexical, allowed)
             first = [hit.row for hit in answer[0][:READ]]
-            unread = model_vectors.without(self.cache, space, first)
-        found = self._by_encoder((space, dims), question, lexical, allowed, unread)
+            unread = model_vectors.without(self.cache, ENCODED[0], first)
+        found = self._by_encoder(question, lexical, allowed, unread)
         if found and answer:  # whose text was not read has no cosine with the question
             return max(found, answer, key=lambda one: one[1])
         return found or answer or self._by_table(question, lexical, allowed)
 
     def _by_encoder(
         self,
-        space: tuple[str, int],
         question: Question,
         lexical: list[tuple[int, float]],
         allowed: list[int] | None,
@@ -142,17 +145,13 @@ class Search:
         `reduced` says so, where it is missing or damaged, memory is short or the time was over;
         None, too, where it knows no word of the question.
 
-        `space`: its name and dimensions. `unread`: rows without a vector that are read with the
-        question.
+        `unread`: rows without a vector that are read with the question.
         """
-        from ..embedding.encoder_file import EncoderDamaged
         from . import nearness
 
         assert self._encoder
         self.reduced = True
-        if not all(space):
-            return None
-        vectors = nearness.Vectors(self.cache, *space, allowed, [row for row, _ in lexical])
+        vectors = nearness.Vectors(self.cache, *ENCODED, allowed, [row for row, _ in lexical])
         try:
             read = self._encoder(question.query, self._texts(unread), self._until)
         except (EncoderDamaged, MemoryError):
@@ -208,7 +207,7 @@ class Search:
         if not any(vector):
             return [], {}
         from . import hamming, nearness  # not for a prompt that words settle
-        from .embed import sign_code
+        from .int8_vectors import sign_code
 
         codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * len(vector) // 8]
         empty = int(self.cache.meta("dead", "0"))

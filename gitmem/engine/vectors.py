@@ -102,7 +102,7 @@ def _damp(rows: list[int], ends: list[list[int]]) -> tuple[Array, Array]:
 
 
 def quantise_rows(sums: Array) -> Array:
-    """`embed.quantise` for every row; 254 times the largest sum, 3 * 8192 * 127, fits in 32
+    """`int8_vectors.quantise` for every row; 254 times the largest sum, 3 * 8192 * 127, fits in 32
     bits."""
     top = np.maximum(sums.max(axis=1), -sums.min(axis=1))[:, None]
     top[top == 0] = 1

@@ -148,7 +148,7 @@ def recall(
         answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
     if not fresh:
         answer["degraded"] = True
-        answer["degraded_reason"] = "new memories wait to be indexed"
+        answer["degraded_reason"] = _UNREAD
     if hot and answer["degraded"]:
         spool.ask(store.repo.common_dir)
     if beside:
@@ -156,6 +156,8 @@ def recall(
     return answer
 
 
+_UNREAD = "new memories wait to be indexed"
+_UNCHECKED = "signatures wait to be checked"
 _EMPTY = {
     "query": "",
     "verdict": "MISS",
@@ -193,10 +195,7 @@ def _answer(
     store, cache, without = searcher.store, searcher.cache, searcher.without
     past = isinstance(cache, Snapshot)
     if hot:
-        if not past and not store.trust.catch_up(cache, trust.AT_ONCE):
-            without.insert(0, "signatures wait to be checked")
-        store.trust.most = 0
-        chosen = store.trust.injectable(cache, chosen)
+        chosen = _injectable(searcher, chosen)
     hits, verdict, probability = searcher.ask(query, chosen, limit)
     if searcher.reduced:
         without.append(_NO_ENCODER)
@@ -221,6 +220,16 @@ def _answer(
     }
 
 
+def _injectable(searcher: Searcher, chosen: Filter) -> Filter:
+    """What may be told unasked; `without` says where a signature was not checked for it."""
+    store, cache = searcher.store, searcher.cache
+    past = isinstance(cache, Snapshot)
+    if not past and not store.trust.catch_up(cache, trust.AT_ONCE):
+        searcher.without.insert(0, _UNCHECKED)
+    store.trust.most = 0
+    return store.trust.injectable(cache, chosen)
+
+
 def batch(
     store: Store,
     queries: list[tuple[str, str]],
@@ -239,8 +248,9 @@ def batch(
     beside = not hot and commit_hits.searchable(store, wanted, only)
 
     def read(cache: Cache) -> list[commit_hits.Answer]:
-        with view.seen(store, cache, wanted, at) as (seen, chosen):
-            searcher = Searcher(store, seen, all_branches=all_branches, vectors=vectors)
+        with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
+            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
+            chosen = _injectable(searcher, chosen) if hot else chosen
             out = []
             for _, query in queries:
                 hits, verdict, sure = searcher.ask(query, chosen, limit)
@@ -265,7 +275,11 @@ def batch(
         return [commits.ask(query, limit) for _, query in queries]
 
     nothing = [commit_hits.NOTHING] * len(queries)
-    memories = nothing if only == "history" else store.with_cache(read)[0]
+    memories, fresh = nothing, True
+    if only != "history":
+        memories, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
+    if not fresh:
+        store.warn(f"warning: {_UNREAD}")
     history, waiting = commit_hits.with_history(store, read_commits) if beside else (nothing, 0)
     if history is None or waiting:
         store.warn(f"warning: {commit_hits.unsearched(waiting)}")

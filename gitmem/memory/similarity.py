@@ -21,7 +21,8 @@ from typing import Any
 from ..core import text as words_of
 from ..engine import hamming, memory_rows
 from ..engine.cache import Cache
-from ..engine.embed import StaticTable, cosine, sign_code
+from ..engine.embed import StaticTable
+from ..engine.int8_vectors import cosine, sign_code
 
 NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
 RELATED = 0.45  # ... and a change, which may share one name only

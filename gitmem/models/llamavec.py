@@ -3,8 +3,8 @@
 
 The model runs in the process that `llamaproc` keeps. Promise: `space` names the model's file, how
 it pools, and this module's arithmetic, so vectors of another model are never compared with these;
-vectors are scaled and rounded as `embed.quantise` does, so the same code searches them. Raises
-NoVectors, and nothing else, where the model gives none.
+vectors are scaled and rounded as `int8_vectors.quantise` does, so the same code searches them.
+Raises NoVectors, and nothing else, where the model gives none.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from ..core.errors import MemError
-from ..engine import embed
+from ..engine import int8_vectors
 from . import llamaproc
 
 _VERSION = 1
@@ -65,7 +65,7 @@ class LlamaVectors(llamaproc.Child):
     def _made(self, request: dict[str, object], count: int) -> list[bytes]:
         answer = self._answer(request).get("vectors")
         try:
-            vectors = [embed.quantise([round(_SCALE * x) for x in v]) for v in answer or ()]
+            vectors = [int8_vectors.quantise([round(_SCALE * x) for x in v]) for v in answer or ()]
         except (TypeError, ValueError, OverflowError):
             raise NoVectors("the embedding model gave a vector that is none") from None
         if len(vectors) != count or any(len(v) != self.dims for v in vectors):

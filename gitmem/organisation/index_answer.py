@@ -13,8 +13,9 @@ from typing import Any
 
 from ..core import rank, text, verdict
 from ..core.overlap import rarity
-from ..engine import embed
+from ..engine import int8_vectors
 from ..engine.document import fts_fields, vector_text
+from ..engine.embed import StaticTable
 from ..engine.search import WEIGHTS, Question
 from .postgres import Found, Index
 
@@ -71,19 +72,19 @@ class _Documents:
                 out.append((row, -score))
         return sorted(out, key=lambda pair: pair[1])
 
-    def cosines(
-        self, table: embed.StaticTable, vector: bytes, best: Sequence[int]
-    ) -> dict[int, float]:
+    def cosines(self, table: StaticTable, vector: bytes, best: Sequence[int]) -> dict[int, float]:
         """{row: cosine}, of those that the server has no vector of only for the first of `best`."""
         known = {row: hit.cosine for row, hit in enumerate(self.found) if hit.cosine is not None}
         for row in best[: rank.REREAD]:
             if row not in known:
-                known[row] = embed.cosine(vector, table.vector(vector_text(self.found[row].data)))
+                known[row] = int8_vectors.cosine(
+                    vector, table.vector(vector_text(self.found[row].data))
+                )
         return known
 
 
 def recall(
-    index: Index, table: embed.StaticTable, query: str, conditions: dict[str, Any], limit: int
+    index: Index, table: StaticTable, query: str, conditions: dict[str, Any], limit: int
 ) -> dict[str, Any]:
     """The answer as `recall --json` gives it; each hit has its `repository`."""
     documents = _Documents(index, [])
