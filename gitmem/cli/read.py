@@ -20,7 +20,7 @@ def recall_command(
     query: list[str] = argument("QUERY...", "What you want to know, in your own words.", None),
     limit: int = number("-n -k --limit", "How many hits at most (default: mem.limit, 8)."),
     all: bool = flag("--all", "All branches count alike."),
-    hot: bool = flag("--hot", "Take in at most 200 new memories now, others in the background."),
+    hot: bool = flag("--hot", "As a prompt's hook: take in at most 200 new memories now."),
     explain: bool = flag("--explain", "Show how each score came about."),
     all_hits: bool = flag("--all-hits", "Also the nearest hits where none fits (MISS)."),
     only: str = only("Only `memories`, or only `history`: commits."),
