@@ -391,6 +391,7 @@ def test_a_prompt_that_words_settle_waits_for_no_vector_until_all_are_made(
     if made:
         lab.mem(repo, "index", "--all")
     asked: list[str] = []
+    behind = False
 
     def encode(question: str, texts: Iterable[str], until: float) -> list[bytes]:
         asked.append(question)
@@ -398,9 +399,11 @@ def test_a_prompt_that_words_settle_waits_for_no_vector_until_all_are_made(
 
     def ask(question: str, unasked: bool) -> tuple[str, str, bool]:
         """(the first hit's id, how it was found, whether the encoder was asked)."""
+        nonlocal behind
         asked.clear()
         search = Search(cache, store.table.vector, encoder=encode, unasked=unasked)
         hits, _, _ = search.ask(question, Filter(), 5)
+        behind = search.behind
         return cache.texts([hits[0].row])[0][2], hits[0].retrieval, bool(asked)
 
     store = opened(lab, repo, monkeypatch)
@@ -408,6 +411,7 @@ def test_a_prompt_that_words_settle_waits_for_no_vector_until_all_are_made(
     settled = f"is it true: {BODY}?"
     body = " ".join(text.terms(BODY))
     assert ask(settled, True) == ((body, "hybrid", True) if made else (body, "bm25", False))
+    assert behind is not made, "the worker is asked for the vectors"
     assert ask(settled, False) == (body, "hybrid", True), "who asked gets the best order"
     assert ask(QUESTION, True)[2] and ask("uploads retried", True)[1:] == ("hybrid", False)
     store.close()

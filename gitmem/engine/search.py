@@ -81,7 +81,7 @@ class Search:
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
         self._unasked, self._until, self._reads_until = unasked, until, reads_until
         self.reduced = False  # whether the encoder was to be asked and could not be
-        # whether memories had to be read with a question: the worker has not made their vectors
+        # whether memories lacked the vectors that the worker makes, and an answer could have used
         self.behind = False
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
 
@@ -121,6 +121,7 @@ class Search:
             hits = self._reread(question, rank.fuse(lexical, (), {}, question.ceiling))
             sure = question.sure(hits, (), {}, verdict.WORDS)
             if sure >= verdict.SETTLED:
+                self.behind = True
                 return hits, sure
         from . import model_vectors
 
