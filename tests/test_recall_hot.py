@@ -1,4 +1,7 @@
-"""`recall --hot`, alone or with `--batch`, answers as the prompt hook does, whatever is missing."""
+"""`recall --hot`, alone or with `--batch`, answers as the prompt hook does, whatever is missing.
+
+Not where more than 200 memories wait and there is no cache: decision 20.
+"""
 
 from __future__ import annotations
 
@@ -100,3 +103,15 @@ def test_recall_hot_and_its_batch_answer_as_the_hook(
             row = json.loads(line)
             got = [(hit["id"], hit["score"], hit["retrieval"]) for hit in row["hits"]]
             assert got == by_hook(lab, repo, row["_id"])[0][:limit], row["_id"]
+
+
+def test_a_batch_asks_the_worker_for_what_lacks(lab: Lab) -> None:
+    del lab.env["GIT_MEM_ENCODER"]
+    repo = lab.repo()
+    fill(lab, repo, [BODY, *OTHERS])
+    mem = repo / ".git/mem"
+    spool.claim(str(mem), os.getpid())
+    (mem / "spool").unlink(missing_ok=True)
+    line = json.dumps({"_id": "q", "text": QUESTIONS[0]}) + "\n"
+    lab.mem(repo, "recall", "--hot", "--batch", "-", stdin=line)
+    assert b'"behind"' in (mem / "spool").read_bytes()

@@ -52,16 +52,17 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
     """Answers UserPromptSubmit: `question` is what `prompt_question.of` makes of the prompt."""
     here = call.here
     shown = call.notes.shown()
+    behind = False
 
     def ask(cache: hook_cache.Cache) -> list[Item] | str:
         """The memories to tell, or the id of the best one where it was shown before."""
+        nonlocal behind
         states: dict[str, AnchorState] = {}
         search = _search(cache, here, states, encoder, call.deadline)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if call.encoder:
             call.encoder.stop()  # it takes a processor, and its end takes time
-        if search.behind and here.settings.encodes:
-            call.ask()
+        behind = search.behind
         if not hits:
             return []
         ((best, _, _),) = memory_rows.load(cache, [max(hits, key=lambda hit: hit.fused).row])
@@ -78,6 +79,8 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
         if found == [] and fresh and here.settings["history"] == "prompts":
             found = _commits(call, question, shown)
         _tell(call, found, fresh, "this prompt", "prompt", ROOM)
+    if behind and here.settings.encodes:
+        call.ask()  # the agent has its answer: a worker that starts takes a processor
 
 
 def _commits(call: Call, question: str, shown: set[str]) -> list[Item]:

@@ -16,7 +16,8 @@ else:
     def _driver():
         """`_sqlite3`, without the package around it, which loads `datetime` (4 ms), and without
         `functools`, of which it wants `lru_cache` alone, for its statements (another 4 ms). No
-        thread imports `functools` meanwhile: `threading` has done it before it starts one.
+        thread imports `functools` meanwhile: `threading` has done so, and the only one that is
+        started without it, the deadline's of a hook, needs none.
         """
         try:
             from _functools import _lru_cache_wrapper

@@ -266,8 +266,11 @@ def batch(
                     for hit, (data, _, _) in zip(hits, loaded, strict=True)
                 ]
                 out.append(commit_hits.Answer(found, verdict, sure))
-        for reason in [*searcher.without, *[_NO_ENCODER] * searcher.reduced][:1]:
+        reasons = [*searcher.without, *[_NO_ENCODER] * searcher.reduced]
+        for reason in reasons[:1]:
             store.warn(f"warning: {reason}")
+        if hot and (reasons or (searcher.behind and store.settings.encodes)):
+            spool.ask(store.repo.common_dir)
         return out
 
     def read_commits(cache: Cache) -> list[commit_hits.Answer]:
@@ -280,6 +283,7 @@ def batch(
         memories, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
     if not fresh:
         store.warn(f"warning: {_UNREAD}")
+        spool.ask(store.repo.common_dir)
     history, waiting = commit_hits.with_history(store, read_commits) if beside else (nothing, 0)
     if history is None or waiting:
         store.warn(f"warning: {commit_hits.unsearched(waiting)}")
