@@ -13,8 +13,6 @@ or the lines, they name. Records about commits and sessions are no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .record import (
     APART_OPS,
     COMMIT_OPS,
@@ -26,6 +24,10 @@ from .record import (
     parse,
     version_of,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 

@@ -8,8 +8,8 @@ columns are added as one long integer with a lane of 8 bits a row: 0.6 ms for 10
 
 from __future__ import annotations
 
-import struct
 from math import sqrt
+from sys import byteorder
 
 from .int8_vectors import square
 
@@ -159,7 +159,7 @@ def _dots(data: bytes, query: bytes) -> list[int]:
     lanes = bytearray(4 * count)
     plus = minus = 0
     from_bytes = int.from_bytes
-    signed = struct.unpack(f"{dims}b", query)
+    signed = memoryview(query).cast("b").tolist()
     for j, weight in enumerate(signed):
         if weight:
             lanes[::4] = data[j::dims]
@@ -185,4 +185,6 @@ def _squares(data: bytes, dims: int) -> Sequence[int]:
 
 
 def _lanes(number: int, count: int) -> Sequence[int]:
-    return struct.unpack(f"<{count}I", number.to_bytes(4 * count, "little"))
+    """The numbers in lanes of 32 bits. (`struct` takes 1 ms to load.)"""
+    lanes = memoryview(number.to_bytes(4 * count, byteorder)).cast("I")
+    return lanes if byteorder == "little" else lanes[::-1]

@@ -6,7 +6,6 @@ Promise: integer arithmetic, so every machine gives the same bytes and the same 
 from __future__ import annotations
 
 from math import sqrt
-from operator import mul
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def cosine(a: bytes, b: bytes) -> float:
     product = square(a) * square(b)
     if not product:
         return 0.0
+    from operator import mul  # a prompt needs no cosine of two
+
     dot: int = sum(map(mul, memoryview(a).cast("b"), memoryview(b).cast("b")))
     return dot / sqrt(product)
 

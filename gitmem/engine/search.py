@@ -152,9 +152,10 @@ class Search:
 
         assert self._encoder
         self.reduced = True
+        texts = self._texts(unread) if unread else ()  # `document` loads for those only
         vectors = nearness.Vectors(self.cache, *ENCODED, allowed, [row for row, _ in lexical])
         try:
-            read = self._encoder(question.query, self._texts(unread), self._until)
+            read = self._encoder(question.query, texts, self._until)
         except (EncoderDamaged, MemoryError):
             return None
         self.reduced = not read
