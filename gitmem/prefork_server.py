@@ -1,9 +1,9 @@
-"""The process behind `prefork`: has loaded what a prompt's hook needs, and forks for each call.
-The encoder is loaded, too.
+"""The process behind `prefork`: has loaded what a prompt's hook needs, the encoder too, and keeps
+one fork ready for the next call.
 
 It is started with an agent's MCP server and ends with it, however that ends. Promises: it answers
-only processes of its own user, and only those of the same installation; a fork begins with nothing
-of a former call; the newest session of a repository serves.
+only processes of its own user, and only those of the same installation; a fork takes one call, and
+begins with nothing of a former one; the newest session of a repository serves.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import NoReturn
 
 from .agents import prefork
@@ -23,6 +24,10 @@ from .git import memfile
 
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _LARGEST = 1 << 18  # bytes of a call: arguments and environment
+_PATIENCE = 2.0  # seconds for the encoder's process to be ready before a call
+_REHEARSED = "why does the upload step retry twice before it fails"  # any question will do
+
+_Call = tuple[list[str], dict[str, str], str, float]  # arguments, environment, directory, begin
 
 
 @contextmanager
@@ -60,7 +65,7 @@ def _process(common_dir: str, parent: int) -> NoReturn:
         path = os.path.join(memfile.make(common_dir), memfile.SOCKET)
         listener, inode = _listen(path)
         try:
-            _serve(listener, parent)
+            _serve(listener, parent, os.path.dirname(path))
         finally:
             with suppress(OSError):
                 if os.stat(path).st_ino == inode:  # else that of a later session
@@ -97,26 +102,94 @@ def _listen(path: str) -> tuple[socket.socket, int]:
     return listener, os.stat(path).st_ino
 
 
-def _serve(listener: socket.socket, parent: int) -> None:
-    """Until the parent ends."""
+def _serve(listener: socket.socket, parent: int, mem_dir: str) -> None:
+    """Until the parent ends: one fork after the other."""
     while True:
-        ready, _, _ = select.select([listener.fileno(), parent], [], [])
-        if parent in ready:
+        spare = _spare(listener, parent, mem_dir)
+        if spare < 0:  # no process is left: hooks answer by themselves
+            if parent in _ready(listener.fileno(), parent):
+                return
+            with suppress(OSError):
+                listener.accept()[0].close()
+            continue
+        if parent in _ready(spare, parent):
             return
-        with suppress(OSError):
-            connection, _ = listener.accept()
-            with connection:
-                _take(connection)
+        # After one that took a call the next is made when that one ends, or another call waits;
+        # after one that died, perhaps for want of memory, when a call waits.
+        followed = [spare] if os.read(spare, 1) else []
+        if parent in _ready(*followed, listener.fileno(), parent):
+            return
+        os.close(spare)
 
 
-def _take(connection: socket.socket) -> None:
+def _ready(*fds: int) -> list[int]:
+    return select.select(fds, [], [])[0]
+
+
+def _spare(listener: socket.socket, parent: int, mem_dir: str) -> int:
+    """A fork that waits for a call. Returns the reading end of a pipe that gets a byte when it
+    takes one, and closes when it ends; -1 where the system has no process, or no descriptor, left.
+    """
+    try:
+        ours, theirs = os.pipe()
+    except OSError:
+        return -1
+    try:
+        if not os.fork():
+            _wait(listener, parent, mem_dir, theirs)
+    except OSError:
+        os.close(ours)
+        return -1
+    finally:
+        os.close(theirs)
+    return ours
+
+
+def _wait(listener: socket.socket, parent: int, mem_dir: str, taken: int) -> NoReturn:
+    """In the fork: until a call comes, or the parent ends."""
+    try:
+        if not select.select([listener], [], [], 0)[0]:
+            with suppress(Exception):  # what is wrong with the cache the call will see
+                _rehearse(mem_dir)
+        while parent not in _ready(listener.fileno(), parent):
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    if call := _call(connection):
+                        os.write(taken, b"t")
+                        _answer(connection, *call)
+    finally:
+        os._exit(0)
+
+
+def _rehearse(mem_dir: str) -> None:
+    """Searches as a prompt does, for nobody. A fork gets its own copy of each page of memory that
+    it writes to, and a prompt writes to so many that this takes 12 ms of it.
+    """
+    from .agents import hook_cache, inject, prompt_question
+    from .engine import cache as cache_file
+    from .engine.filters import Filter
+    from .engine.search import Search
+
+    vector = prompt_question.prepare(mem_dir, _REHEARSED, time.monotonic() + _PATIENCE)
+    cache = cache_file.open_cache(mem_dir, create=False)
+    if cache is not None:
+        with closing(cache):
+            encoder = (lambda *_: [vector]) if vector else None
+            search = Search(cache, hook_cache.vector, encoder=encoder, unasked=True)
+            search.ask(_REHEARSED, Filter(), inject.FEW)
+
+
+def _call(connection: socket.socket) -> _Call | None:
+    """What a hook hands over; None for what is no call to us."""
     if prefork.peer(connection) != os.getuid():
-        return
+        return None
     connection.settimeout(prefork.WAIT)
-    with suppress(ValueError, EOFError, TypeError):
-        installed, argv, environ, cwd, begun = marshal.loads(connection.recv(_LARGEST))
-        if installed == prefork.version() and not os.fork():
-            _answer(connection, argv, environ, cwd, begun)
+    try:
+        installed, *call = marshal.loads(connection.recv(_LARGEST))
+    except (ValueError, EOFError, TypeError):
+        return None
+    return tuple(call) if installed == prefork.version() else None
 
 
 def _answer(

@@ -255,6 +255,8 @@ class Bench:
         *parts, done = map(float, log.read_text().split())
         return [*parts, ended - done]
 
+    pause = 0.0  # seconds before each call: a session's server is ready again 0.1 s after the last
+
     @contextlib.contextmanager
     def served(self, path: pathlib.Path, wanted: bool) -> Iterator[None]:
         """While `git mem mcp` runs in the repository, where that is wanted."""
@@ -266,7 +268,9 @@ class Bench:
         ) as process:
             while not (path / ".git" / "mem" / "prefork.sock").exists():
                 time.sleep(0.1)
+            self.pause = 0.5
             yield
+            self.pause = 0.0
             process.communicate()
 
     def quiet(self, path: pathlib.Path) -> None:
@@ -301,7 +305,9 @@ def measure(
         answered = 0
         split: list[list[float]] = []
         for i, prompt in enumerate(prompts):
+            time.sleep(bench.pause)  # before both: what begins after idling takes longer
             floors.append(bench.floor(path))
+            time.sleep(bench.pause)
             *times, said = bench.hook(path, event, f"{event}-{i}", prompt)
             taken.append(times)
             answered += said

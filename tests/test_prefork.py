@@ -124,6 +124,57 @@ def test_a_hook_waits_for_no_encoder_that_hangs(lab: Lab, repo: pathlib.Path) ->
         assert time.monotonic() - begun < 8, "the process beside would live for ten seconds"
 
 
+def below(pid: int) -> list[int]:
+    """Processes that a process has started, and those that these have."""
+    try:
+        found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    return [one for child in map(int, found) for one in (child, *below(child))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return ") Z " not in pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_fork_waits_for_the_next_call_with_its_encoder_ready(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    del lab.env["GIT_MEM_ENCODER"]
+    lab.mem(repo, "index", "--all")
+    alone = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=prompt("alone", repo))
+    (repo / ".git" / "mem" / "worker.pid").unlink(missing_ok=True)
+    with served(lab, repo) as process:
+        until(lambda: len(below(process.pid)) == 3)  # server, fork, the encoder's process
+        for session in ("one", "two"):
+            _, spare, encoder = below(process.pid)
+            assert asked(lab, repo, session) == (alone.stdout, "True")
+            until(lambda: len(below(process.pid)) == 3)
+            assert not {spare, encoder} & set(below(process.pid)), "a fork takes one call"
+        left = below(process.pid)
+    until(lambda: not any(alive(pid) for pid in left))
+
+
+def test_a_fork_that_was_killed_is_made_again_and_two_calls_at_once_get_one_each(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    with served(lab, repo) as process:
+        until(lambda: len(below(process.pid)) == 2)
+        os.kill(below(process.pid)[1], signal.SIGKILL)
+        assert asked(lab, repo)[1] == "True"
+        argv = [sys.executable, "-c", HOOK.replace("\n", "\nprefork.WAIT = 60\n", 1)]
+        pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+        begun = [
+            subprocess.Popen([*argv, "UserPromptSubmit"], cwd=repo, env=lab.env, **pipes)
+            for _ in range(2)
+        ]  # both have been taken before either is told its prompt
+        for hook, session in zip(begun, ("two", "three"), strict=True):
+            assert hook.communicate(prompt(session, repo).encode())[1] == b"True"
+
+
 def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathlib.Path) -> None:
     with served(lab, repo):
         lab.env["GIT_MEM_DISABLE"] = "1"
@@ -155,6 +206,14 @@ def test_it_ends_with_its_session_and_leaves_nothing(lab: Lab, repo: pathlib.Pat
 def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
     with served(lab, repo):
         assert asked(lab, repo, event="Stop") == ("", "False")
+
+
+def test_where_no_process_is_left_the_hook_answers_itself(lab: Lab, repo: pathlib.Path) -> None:
+    none = "from gitmem import prefork_server; prefork_server._spare = lambda *_: -1\n"
+    with served(lab, repo, none + SERVER):
+        for session in ("one", "two"):
+            text = prompt(session, repo)
+            assert TEXT in lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=text).stdout
 
 
 @pytest.mark.parametrize("answer", ["nothing", "refusal", "nobody"])

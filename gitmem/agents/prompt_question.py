@@ -30,19 +30,44 @@ def of(prompt: str) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
 
 
+_prepared: list[reader.Beside] = []
+
+
+def prepare(mem_dir: str, text: str, until: float) -> bytes:
+    """In a process that waits for its call: begins what `encoder` will give it, and has it read a
+    text until then (monotonic). The text's vector, b"" where the last prompt did not ask.
+    """
+    made = reader.beside() if os.path.exists(os.path.join(mem_dir, _ASKED)) else None
+    if not made:
+        return b""
+    if vector := made.rehearse(text, until):
+        _prepared.append(made)
+    else:
+        made.end()
+    return vector
+
+
 def encoder(event: str, environ: Mapping[str, str]) -> reader.Beside | None:
     """The encoder in a process beside, which loads it before anybody knows prompt and settings;
     None where the last prompt did not ask for it, and where a worker is at work: it takes the
     processor that this one would need.
     """
+    prepared = _prepared.pop() if _prepared else None
+    if _worth(event, environ):
+        return prepared or reader.beside()
+    if prepared:
+        prepared.end()
+    return None
+
+
+def _worth(event: str, environ: Mapping[str, str]) -> bool:
     if event not in prefork.PROMPTS or environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
-        return None
+        return False
     try:
         mem_dir = prefork.mem_dir(environ)
-        worth = os.path.exists(os.path.join(mem_dir, _ASKED)) and not _working(mem_dir)
+        return os.path.exists(os.path.join(mem_dir, _ASKED)) and not _working(mem_dir)
     except (OSError, ValueError):
-        return None
-    return reader.beside() if worth else None
+        return False
 
 
 def _working(mem_dir: str) -> bool:

@@ -2,7 +2,7 @@
 
 Promises. `read` and `Beside.read` answer alike; [] stands for an encoder that cannot be used, or
 that was too slow. A process beside ends at `end`, or when the one that started it ends: at once
-where it waits, else after _SECONDS at most.
+where it waits for a text, else after _SECONDS at most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # there is time for until then (monotonic; 0: for all).
     Read = Callable[[str, Iterable[str], float], list[bytes]]
 
-_SECONDS = 10  # after which a process beside ends itself, whatever it waits for
+_SECONDS = 10  # of loading, or of one text, after which a process beside ends itself
 _KILL = 9  # `signal` takes 3 ms to load
 _LONGEST = 1 << 16  # bytes of an answer: those of one vector
 _QUESTION = 400  # characters of a question that are read, at its ends: 60 ms, of 2,000 180 ms
@@ -92,6 +92,13 @@ class Beside:
         finally:
             os.close(theirs)
             os.close(ours)
+
+    def rehearse(self, text: str, until: float) -> bytes:
+        """Has it read a text before there is a question, which makes the question's vector sooner;
+        the text's vector, b"" where it does not come until then (monotonic).
+        """
+        self._send(text)
+        return self._next(until)
 
     def begin(self, question: str) -> None:
         """The question that `read` will be asked for: one for each process."""
@@ -176,9 +183,12 @@ def _answer(asked: int, made: int) -> NoReturn:
         from . import numpy_core
 
         numpy_core.alone()
-        if found := encoder():
-            while (text := _text(asked)) is not None:
-                os.write(made, found.embed([text])[0])
+        found = encoder()
+        _signal.alarm(0)
+        while found and (text := _text(asked)) is not None:
+            _signal.alarm(_SECONDS)
+            os.write(made, found.embed([text])[0])
+            _signal.alarm(0)
     finally:
         os._exit(0)
 
