@@ -1,9 +1,9 @@
-"""The process behind `prefork`: has loaded what a prompt's hook needs, the encoder too, and keeps
-one fork ready for the next call.
+"""The process behind `prefork`: keeps a fork ready that answers the next prompt.
 
-It is started with an agent's MCP server and ends with it, however that ends. Promises: it answers
-only processes of its own user, and only those of the same installation; a fork takes one call, and
-begins with nothing of a former one; the newest session of a repository serves.
+It has loaded what a prompt's hook needs, the encoder too; it is started with an agent's MCP server
+and ends with it, however that ends. Promises: it answers only processes of its own user, and only
+those of the same installation; a fork takes one call, and begins with nothing of a former one; the
+newest session of a repository serves.
 """
 
 from __future__ import annotations
