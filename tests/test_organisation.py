@@ -239,13 +239,17 @@ def test_what_the_server_refuses_stops_no_other_repository(organisation: Organis
     assert organisation.bodies("customers pay twice") == [TWICE]
 
 
-def test_two_repositories_with_one_relative_remote_are_two(organisation: Organisation) -> None:
+@pytest.mark.parametrize("remote", ["../hub.git", "hub.git"])
+def test_two_repositories_with_one_relative_remote_are_two(
+    organisation: Organisation, remote: str
+) -> None:
     made = []
     for text in (DATABASE, TWICE):
         made.append(organisation.repo(f"{len(made)}/shop", text))
-        organisation.lab.git(made[-1], "remote", "set-url", "origin", "../hub.git")
+        organisation.lab.git(made[-1], "remote", "set-url", "origin", remote)
     done = organisation.index(*made)
-    assert [r["repository"] for r in done] == [str(shop.parent / "hub") for shop in made]
+    hubs = [os.path.normpath(shop / remote).removesuffix(".git") for shop in made]
+    assert [r["repository"] for r in done] == hubs
     assert DATABASE in organisation.stored() and TWICE in organisation.stored()
 
 

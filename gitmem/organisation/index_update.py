@@ -75,7 +75,8 @@ def name_of(store: Store) -> str:
     remote = default_remote(store)
     url = store.repo.git.text("remote", "get-url", remote, ok=(0, 2, 128)) if remote else ""
     name = plain_name(url) if url else store.repo.common_dir.removesuffix("/.git")
-    if name.startswith("."):  # of several repositories it may be the same
+    if url and "://" not in url and ":" not in url.partition("/")[0]:
+        # a path from the repository on: of several it may be the same
         name = os.path.normpath(os.path.join(store.repo.top or store.repo.common_dir, name))
     return record.clean(name)  # a path need not be UTF-8
 
