@@ -25,6 +25,7 @@ from .git import memfile
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _LARGEST = 1 << 18  # bytes of a call: arguments and environment
 _PATIENCE = 2.0  # seconds for the encoder's process to be ready before a call
+_REST = 1.0  # seconds after a fork that took no call
 _REHEARSED = "why does the upload step retry twice before it fails"  # any question will do
 
 _Call = tuple[list[str], dict[str, str], str, float]  # arguments, environment, directory, begin
@@ -106,17 +107,14 @@ def _serve(listener: socket.socket, parent: int, mem_dir: str) -> None:
     """Until the parent ends: one fork after the other."""
     while True:
         spare = _spare(listener, parent, mem_dir)
-        if spare < 0:  # no process is left: hooks answer by themselves
-            if parent in _ready(listener.fileno(), parent):
-                return
-            with suppress(OSError):
-                listener.accept()[0].close()
-            continue
         if parent in _ready(spare, parent):
             return
         # After one that took a call the next is made when that one ends, or another call waits;
-        # after one that died, perhaps for want of memory, when a call waits.
+        # after one that died, perhaps for want of memory, when a call waits, but not at once: that
+        # call may be the one that it died of.
         followed = [spare] if os.read(spare, 1) else []
+        if not followed and select.select([parent], [], [], _REST)[0]:
+            return
         if parent in _ready(*followed, listener.fileno(), parent):
             return
         os.close(spare)
@@ -128,20 +126,13 @@ def _ready(*fds: int) -> list[int]:
 
 def _spare(listener: socket.socket, parent: int, mem_dir: str) -> int:
     """A fork that waits for a call. Returns the reading end of a pipe that gets a byte when it
-    takes one, and closes when it ends; -1 where the system has no process, or no descriptor, left.
+    takes one, and closes when it ends: at once where the system has no process left.
     """
-    try:
-        ours, theirs = os.pipe()
-    except OSError:
-        return -1
-    try:
+    ours, theirs = os.pipe()
+    with suppress(OSError):
         if not os.fork():
             _wait(listener, parent, mem_dir, theirs)
-    except OSError:
-        os.close(ours)
-        return -1
-    finally:
-        os.close(theirs)
+    os.close(theirs)
     return ours
 
 
@@ -152,12 +143,12 @@ def _wait(listener: socket.socket, parent: int, mem_dir: str, taken: int) -> NoR
             with suppress(Exception):  # what is wrong with the cache the call will see
                 _rehearse(mem_dir)
         while parent not in _ready(listener.fileno(), parent):
-            with suppress(OSError):
-                connection, _ = listener.accept()
-                with connection:
-                    if call := _call(connection):
-                        os.write(taken, b"t")
-                        _answer(connection, *call)
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                if call := _call(connection):
+                    connection.send(prefork.READY)  # an error: the hook has given up
+                    os.write(taken, b"t")
+                    _answer(connection, *call)
     finally:
         os._exit(0)
 
@@ -206,7 +197,6 @@ def _answer(
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environ)
-        connection.send(prefork.READY)
         word, fds, _, _ = socket.recv_fds(connection, 1, 2)
         if word == prefork.GO:
             from .agents import hook

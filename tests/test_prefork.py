@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import pathlib
 import signal
@@ -175,6 +176,24 @@ def test_a_fork_that_was_killed_is_made_again_and_two_calls_at_once_get_one_each
             assert hook.communicate(prompt(session, repo).encode())[1] == b"True"
 
 
+def test_a_call_that_was_given_up_takes_no_fork(lab: Lab, repo: pathlib.Path) -> None:
+    path = repo / ".git" / "mem" / memfile.SOCKET
+    late = (
+        "import time; from gitmem import prefork_server\n"
+        "prefork_server._rehearse = lambda mem_dir: time.sleep(1)\n"
+    )
+    with served(lab, repo, late + SERVER) as process:
+        until(lambda: len(below(process.pid)) == 2)
+        for _ in range(3):  # while the fork rehearses
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as hook:
+                hook.connect(str(path))
+                hook.send(marshal.dumps((prefork.version(), [], {}, str(repo), 0.0)))
+        _, spare = below(process.pid)
+        time.sleep(1.5)
+        assert below(process.pid)[1:] == [spare]
+        assert asked(lab, repo)[1] == "True"
+
+
 def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathlib.Path) -> None:
     with served(lab, repo):
         lab.env["GIT_MEM_DISABLE"] = "1"
@@ -208,12 +227,29 @@ def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
         assert asked(lab, repo, event="Stop") == ("", "False")
 
 
-def test_where_no_process_is_left_the_hook_answers_itself(lab: Lab, repo: pathlib.Path) -> None:
-    none = "from gitmem import prefork_server; prefork_server._spare = lambda *_: -1\n"
+@pytest.mark.parametrize("fails", ["prefork_server.os.fork", "socket.socket.accept"])
+def test_where_no_fork_lives_the_hook_answers_itself_and_no_loop_is_busy(
+    lab: Lab, repo: pathlib.Path, fails: str
+) -> None:
+    tried = lab.root / "tried"
+    none = f"""
+import socket
+from gitmem import prefork_server
+def fails(*_):
+    with open({str(tried)!r}, "a") as f:
+        f.write("x")
+    raise OSError
+def load(kept=prefork_server._load):
+    kept()
+    {fails} = fails
+prefork_server._load = load
+"""
     with served(lab, repo, none + SERVER):
         for session in ("one", "two"):
             text = prompt(session, repo)
             assert TEXT in lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=text).stdout
+        time.sleep(2)
+        assert 1 <= tried.stat().st_size < 10
 
 
 @pytest.mark.parametrize("answer", ["nothing", "refusal", "nobody"])
