@@ -243,6 +243,16 @@ def test_progress_has_a_share_of_the_total_comes_late_and_goes(
     assert pipe.getvalue() == ""
 
 
+def test_counts_have_separators_wherever_they_are_said(lab: Lab) -> None:
+    repo = lab.repo()
+    lines = "".join(f'{{"body": "the parser keeps token {i}"}}\n' for i in range(1200))
+    assert "1,200 stored, 0 known, 0 refused" in lab.mem(
+        repo, "remember", "--jsonl", "-", stdin=lines
+    )
+    assert "memories:        1,200 (1,200 team, 0 private);" in lab.mem(repo, "status")
+    assert "among 1,200 memories" in lab.mem(repo, "recall", "which token does the parser keep")
+
+
 @pytest.mark.parametrize(
     ("wrote", "expected", "told"),
     [

@@ -60,8 +60,8 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "repository", facts["repository"]
     yield (
         "memories",
-        f"{facts['memories']} ({facts['team']} team, {facts['private']} private);"
-        f" {facts['superseded']} superseded, {facts['forgotten']} forgotten",
+        "{memories:,} ({team:,} team, {private:,} private);"
+        " {superseded:,} superseded, {forgotten:,} forgotten".format(**facts),
     )
     if facts["history"]["of"]:
         told = "{commits:,} of {of:,} commits are searchable".format(**facts["history"])

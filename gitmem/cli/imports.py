@@ -142,7 +142,8 @@ def _taken(
     counts, dry = _counts(results, "stored", "duplicate", "refused"), facts["dry_run"]
     failed = counts["refused"] + facts["broken"]
     summary = (
-        f"{counts['stored']} {_would(dry)}stored, {counts['duplicate']} known, {failed} refused"
+        f"{counts['stored']:,} {_would(dry)}stored, {counts['duplicate']:,} known,"
+        f" {failed:,} refused"
     )
     if left := facts.get("left_out"):
         summary += f", {len(left)} left out"

@@ -139,7 +139,7 @@ def _done(report: sync.Report) -> Iterator[str]:
     if report.received or report.sent or report.branch:
         along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
         received = many(report.received, "record")
-        yield f"{report.remote}: {received} received, {len(report.sent)} sent{along}"
+        yield f"{report.remote}: {received} received, {len(report.sent):,} sent{along}"
         if report.ref and report.sent:
             yield f"private: {_kinds(report.sent)}, as {report.ref}"
     else:

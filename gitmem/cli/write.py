@@ -155,7 +155,7 @@ def _store_lines(
         _say_line(numbers.popleft(), result, as_json)
     stored, known_before = counts[remember.STORED], counts[remember.DUPLICATE]
     if not as_json:
-        write(f"{stored} stored, {known_before} known, {counts[remember.REFUSED]} refused")
+        write(f"{stored:,} stored, {known_before:,} known, {counts[remember.REFUSED]:,} refused")
     return 1 if counts[remember.REFUSED] else 0
 
 
