@@ -270,6 +270,21 @@ def test_a_promoted_commit_answers_once_as_the_memory(lab: Lab, repo: pathlib.Pa
     assert (only[0]["kind"], only[0]["body"]) == ("commit", BODY)
 
 
+def test_promoting_a_known_commit_says_that_another_type_changes_nothing(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    id = lab.json(repo, "promote", "HEAD~1", "--type", "decision")["id"]
+    assert lab.said(repo, "promote", "HEAD~1") == ""
+    note = f"note: nothing was changed; `git mem edit {id[:8]}` changes what is known\n"
+    assert lab.said(repo, "promote", "HEAD~1", "--type", "gotcha") == note
+    assert lab.said(repo, "promote", "HEAD~1", "--tag", "db") == note
+
+
+def test_an_unusual_type_is_noted_when_a_commit_is_promoted(lab: Lab, repo: pathlib.Path) -> None:
+    said = lab.said(repo, "promote", "HEAD~1", "--type", "decsion")
+    assert said == "note: 'decsion' is none of the usual types; did you mean decision?\n"
+
+
 def test_an_imported_commit_answers_once_as_the_memory(lab: Lab, repo: pathlib.Path) -> None:
     reason = "We chose tombstones instead of locks because a replica that slept comes back."
     id = commit(lab, repo, f"Compaction decides by tombstones\n\n{reason}")

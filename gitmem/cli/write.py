@@ -121,9 +121,11 @@ def promote_command(
     if not type and common.interactive() and not as_json:
         type = typer.prompt("type", default=fields["type"] or "decision")
         tag = tag or typer.prompt("tags", default="", show_default=False).replace(",", " ").split()
+    for line in misnamed.notes(store, [], [type], "HEAD"):
+        warn(f"note: {line}")
     given = {"type": type or fields["type"], "tags": tag, "scope": common.scope_of(private, team)}
     draft = {name: value for name, value in {**fields, **given}.items() if value}
-    return _stored(store, draft, allow_secret)
+    return _stored(store, draft, allow_secret, named=bool(type or tag))
 
 
 def _say_what_else(known: remember.Result, scope: str, named: bool) -> None:
