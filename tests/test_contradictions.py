@@ -191,7 +191,7 @@ def test_people_are_told_what_comes_back_and_how_to_take_it_too(place: Place) ->
     stays, twin = merged(place, POSTGRES + ".")
     said = place.lab.mem(place.repo, "purge", stays, "--force")
     assert f"comes back: {twin[:8]}" in said and "`git mem purge` with this id takes it too" in said
-    assert "no other holds the text" not in said and "says nearly the same" in said
+    assert "no other note holds the text" not in said and "says nearly the same" in said
 
 
 def test_a_terminal_shows_what_comes_back_before_it_asks(place: Place) -> None:
@@ -222,7 +222,7 @@ def test_what_another_text_replaced_comes_back_and_is_not_called_alike(place: Pl
     new = place.lab.json(place.repo, "supersede", a, "Nobody may touch the staging cluster")["id"]
     answer = place.lab.json(place.repo, "purge", new, "--force")
     assert [(m["id"], m["alike"]) for m in answer["comes_back"]] == [(a, False)]
-    assert "no other holds the text" in place.lab.mem(
+    assert "no other note holds the text" in place.lab.mem(
         place.repo, "purge", place.add("stays")[0], "--force"
     )
 

@@ -121,4 +121,4 @@ def test_purge_names_the_commit_that_still_says_it(lab: Lab, repo: pathlib.Path)
     id = lab.git(repo, "rev-parse", "HEAD").strip()
     made = lab.json(repo, "promote", id)
     said = lab.mem(repo, "purge", "--force", made["id"])
-    assert f"it was made of commit {id[:12]}" in said and "no other holds the text" not in said
+    assert f"it was made of commit {id[:12]}" in said and "no other note holds the text" not in said

@@ -156,7 +156,22 @@ def test_the_users_objects_and_reflogs_are_as_they_were(clone: Clone) -> None:
     assert [row for row in clone.git("for-each-ref").splitlines() if "/mem/" not in row] == refs
 
 
-# Who else leads to it
+# Who else has it, or leads to it
+
+
+def test_others_with_the_same_text_are_named_and_nothing_is_called_gone(clone: Clone) -> None:
+    hidden = clone.remember(TEXT)
+    clone.mem("forget", hidden)
+    longer = clone.remember(f"As a reminder, in full: {TEXT}")
+    id = clone.remember(TEXT)
+    said = clone.mem("purge", id, "--force")
+    for other in (hidden, longer):
+        assert f"the same text: {other[:8]}; `git mem purge` with this id takes it too" in said
+    assert "other memories have the same text" in said and "no other note holds" not in said
+    assert clone.purge(hidden)["same_text"] == [longer]
+    assert "no other note holds the text" in clone.mem("purge", longer, "--force")
+    clone.clean()
+    assert not holding(clone.path, WORD)
 
 
 def test_a_ref_of_the_users_is_left_alone_named_and_answered_with_1(clone: Clone) -> None:
@@ -165,7 +180,7 @@ def test_a_ref_of_the_users_is_left_alone_named_and_answered_with_1(clone: Clone
     done = clone.lab.run(clone.path, sys.executable, "-m", "gitmem", "purge", id, "--force")
     assert done.returncode == 1
     assert "the text is still here: refs/heads/backup leads to it" in done.stderr
-    assert "no other holds the text" not in done.stdout
+    assert "no other note holds the text" not in done.stdout
     assert WORD in clone.git("log", "-p", "backup")
     assert clone.lab.run(clone.path, "git", "fsck", "--strict").returncode == 0
     assert WORD not in "".join(clone.bodies())

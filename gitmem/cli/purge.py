@@ -68,12 +68,20 @@ def _confirmed(target: purge.Target) -> bool:
     return confirmed("purge it?")
 
 
+_TOO = "`git mem purge` with this id takes it too"
+_NAMED = 5  # memories with the same text
+
+
 def _coming_back(target: purge.Target) -> Iterator[str]:
-    """Names what is active again without the purged one."""
+    """Names what is active again without the purged one, and what has the same text."""
     for m in _back(target):
         same = ", which says nearly the same" if m["alike"] else ""
         named = f"comes back: {m['id'][:8]} [{m['scope']}] {m['title']}{same}"
-        yield f"{named}; `git mem purge` with this id takes it too"
+        yield f"{named}; {_TOO}"
+    for id in target.also[:_NAMED]:
+        yield f"the same text: {id[:8]}; {_TOO}"
+    if len(target.also) > _NAMED:
+        yield f"the same text: {len(target.also) - _NAMED} more; --json lists them all"
 
 
 def _back(target: purge.Target) -> list[dict[str, Any]]:
@@ -94,6 +102,7 @@ def _facts(target: purge.Target, report: purge.Report) -> dict[str, Any]:
         "version": target.version or None,
         "status": "held" if report.held else "purged",
         "comes_back": _back(target),
+        "same_text": target.also,
         **values(report, "lines", "tombstones", "files", "cache", "held", "remotes"),
         "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()],
         "searched": "partly" if report.partly else "all",
@@ -141,9 +150,11 @@ def _lines(target: purge.Target, report: purge.Report, given_to: list[str]) -> I
 
 def _searched(target: purge.Target, report: purge.Report) -> str:
     """How far it is known that the text is gone."""
-    gone = f", and no other {'note ' if target.line else ''}holds the text"
+    gone = ", and no other note holds the text"
     if target.commits:
         gone = ""
+    if target.also:
+        gone = "; other memories have the same text"
     if any(alike for _, alike in target.back):
         gone = "; what comes back says nearly the same"
     return gone + "; files of branches were not searched" * (report.partly or bool(target.line))

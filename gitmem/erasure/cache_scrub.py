@@ -45,18 +45,19 @@ def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
     """
     out: set[bytes] = set()
     if len(other) >= _WHOLE:
-        out.update([other, *_as_json(other.decode("utf-8", "replace"))])
+        out.update([other, *as_json(other.decode("utf-8", "replace"))])
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:
             out.add(b'"n":"%s"' % r.data["n"].encode("utf-8", "replace"))
         texts = [r.data[k] for k in ("title", "body") if isinstance(r.data.get(k), str)]
-        for raw in [raw for text in texts for raw in _as_json(text)]:
+        for raw in [raw for text in texts for raw in as_json(text)]:
             starts = range(0, len(raw) - _PIECE + 1, _STRIDE)
             out.update(raw[at : at + _PIECE] for at in starts)
     return sorted(out)
 
 
-def _as_json(text: str) -> list[bytes]:
+def as_json(text: str) -> list[bytes]:
+    """A text as a record may have it, without the quotation marks."""
     forms = [json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
     return [form.encode("utf-8", "replace") for form in forms]
 

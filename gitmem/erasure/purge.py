@@ -1,8 +1,9 @@
 """`git mem purge`: a memory's text or another line leaves this repository; proves it afterwards.
 
-Promise, once it has answered that nothing holds the text: no object, no page of the cache and no
-file of ours has it, and a record without text (the tombstone) keeps it out of every clone that has
-git mem. A memory that the purged one had superseded comes back; it is named before and after.
+Promise, once it has answered that no other note holds the text: no object has a line of it, no page
+of the cache and no file of ours its text, and a record without text (the tombstone) keeps it out of
+every clone that has git mem. A memory that the purged one had superseded comes back; it, and others
+with the same text, are named before and after.
 Refs, reflogs and objects that are not ours stay; one that leads to the text is named.
 
 The tombstone is in a ref first, together with the new history of that ref. Every later step can be

@@ -17,7 +17,7 @@ from ..memory import memories, similarity
 from ..memory.memories import Found
 from ..notes.notetree import is_hex
 from ..store import Store
-from . import tombstones
+from . import cache_scrub, tombstones
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Target:
 
     With neither: an earlier purge, which may not be finished; `id` is then that of its tombstone,
     or "". `back`: the memories that only this one hides, each with whether it says nearly the same.
+    `also`: ids of others, forgotten ones and suggestions among them, that have the same text.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Target:
     records: list[Record] = field(default_factory=list)
     line: bytes = b""
     back: list[tuple[Found, bool]] = field(default_factory=list)
+    also: list[str] = field(default_factory=list)
 
     @property
     def gone(self) -> bool:
@@ -71,7 +73,10 @@ def find(store: Store, prefix: str) -> Target:
     id = found.memory.id
     records = [*lines_of(store, id), *_merged_into(store, id)]
     title = record.title_of(found.record.data)
-    return Target(id, title, found.scope, records, back=coming_back(store, records))
+    back = coming_back(store, records)
+    named = {f.memory.id for f, _ in back}
+    also = [other for other in _also_in(store, records) if other not in named]
+    return Target(id, title, found.scope, records, back=back, also=also)
 
 
 def _purged_before(store: Store, prefix: str) -> Target | None:
@@ -161,6 +166,22 @@ def coming_back(
 
     back = store.with_cache(read)[0] if covered else []
     return [(f, alike(str(f.record.data["body"]))) for f in back]
+
+
+def _also_in(store: Store, records: list[Record]) -> list[str]:
+    """The ids of records of others that hold a text of these."""
+    own = {r.id for r in records}
+    texts = [r.data["body"] for r in records if isinstance(r.data.get("body"), str)]
+    forms = {form for text in texts for form in cache_scrub.as_json(text)}
+    sql = (
+        "SELECT DISTINCT CAST(memory AS TEXT) FROM line WHERE op <> 'purge' AND memory <> x''"
+        " AND instr(raw, ?)"
+    )
+
+    def read(cache: Cache) -> set[str]:
+        return {id for form in forms for (id,) in cache.db.execute(sql, (form,))}
+
+    return sorted(store.with_cache(read)[0] - own)
 
 
 def _merged_into(store: Store, id: str) -> list[Record]:
