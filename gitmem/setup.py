@@ -156,4 +156,6 @@ def elsewhere(store: Store) -> str:
     fetch = f"remote.{remote}.fetch"
     if any(key == fetch for key, _, _ in missing(store)):
         return unfetched.NEVER
+    if unfetched.offered(store.repo.mem_dir):
+        return unfetched.OFFERED
     return f"no memories of '{remote}' are in this clone: `git mem pull` looks for some"

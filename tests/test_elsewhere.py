@@ -12,6 +12,7 @@ from conftest import Lab
 from hook_world import Hooks
 
 NEVER = "this clone has never fetched memories: `git mem init && git mem pull`"
+OFFERED = "the remote has memories of the team: `git mem pull`"
 NOT_UNITED = "memories of the team were fetched and not taken in yet: `git mem pull`"
 
 
@@ -39,9 +40,14 @@ def test_a_fresh_clone_says_that_it_has_never_fetched_memories(
     assert f"hint: {NEVER}" in lab.said(fresh, "recall", "where do orders live")
     assert f"hint: {NEVER}" in lab.said(fresh, "list", "--json")
     assert NEVER in lab.mem(fresh, "status")
-    lab.mem(fresh, "init")
+    lab.mem(fresh, "init", "--offline")
     assert "`git mem pull` looks for some" in lab.said(fresh, "list")
+    assert OFFERED not in told(lab, fresh, source="startup")
+    lab.mem(fresh, "init")
+    assert lab.said(fresh, "list") == f"hint: {OFFERED}\n"
+    assert OFFERED in told(lab, fresh, source="startup")
     lab.mem(fresh, "pull")
+    assert OFFERED not in told(lab, fresh, source="startup")
     assert lab.said(fresh, "list") == lab.said(fresh, "recall", "orders") == ""
 
 

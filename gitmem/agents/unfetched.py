@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ..git import ref_files, worktree_file
+from ..git import memfile, ref_files, worktree_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +27,28 @@ _SIGNS = (
 _MOST = 200_000  # bytes of one that are looked at
 
 NOT_UNITED = "memories of the team were fetched and not taken in yet: `git mem pull`"
+_OFFERED = "offered"  # a file in `mem/`: `init` heard that the remote has memories
+OFFERED = "the remote has memories of the team: `git mem pull`"
 NEVER = "this clone has never fetched memories: `git mem init && git mem pull`"
 
 
 def message(here: Here) -> str:
     """What to tell in a clone that was set up, "" for nothing."""
     team = here.settings.team_ref
-    missing = team not in here.refs and _tracked(here.common_dir, team)
-    return NOT_UNITED if missing else ""
+    if team in here.refs:
+        return ""
+    if _tracked(here.common_dir, team):
+        return NOT_UNITED
+    return OFFERED if offered(here.mem_dir) else ""
+
+
+def offered(mem_dir: str) -> bool:
+    """Whether the remote had memories when `init` asked it."""
+    return os.path.exists(os.path.join(mem_dir, _OFFERED))
+
+
+def note_offered(mem_dir: str) -> None:
+    memfile.write(os.path.join(mem_dir, _OFFERED), b"")
 
 
 def _tracked(common_dir: str, team_ref: str) -> bool:

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 import typer
 
 from .. import setup, sync
-from ..agents import automemory_dir, install, installed, targets
+from ..agents import automemory_dir, install, installed, targets, unfetched
 from ..completion import shells
 from ..core.errors import NotARepository, UsageError
 from ..core.plural import many
@@ -39,6 +39,8 @@ def init_command(
     takeable = list(setup.takeable(store, os.environ))
     history = commit_hits.take_in(store, _SECONDS)
     offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
+    if offered:
+        unfetched.note_offered(store.repo.mem_dir)
 
     def lines() -> Iterator[str]:
         yield f"git mem is ready in '{store.repo.top or store.repo.git_dir}'"
