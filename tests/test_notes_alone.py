@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from places import anchors, clone, commit, following, head, hub, opened, squash, tell
 from test_anchor_state_update import STEPS, History
@@ -270,6 +270,11 @@ MORE = st.one_of(
 )
 
 
+# A note that followed an amend, seen by the worker, and was then copied to a second commit.
+TWO_PLACES: list[tuple[Any, ...]] = [("look",), ("switch", "main"), ("amend",), ("switch", "main")]
+TWO_PLACES += [("tell", 0), ("commit", "a", 0), ("worker",), ("copy", 0)]
+
+
 class Rewritten(History):
     """The same people, who also use stock git on the notes."""
 
@@ -352,6 +357,7 @@ def head_of(world: Rewritten) -> str:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(steps=st.lists(MORE, min_size=8, max_size=30))
+@example(steps=TWO_PLACES)
 def test_where_memories_stand_is_in_the_notes_alone(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)

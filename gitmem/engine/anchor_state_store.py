@@ -140,17 +140,20 @@ def write(cache: Cache, slot: int, states: Mapping[str, AnchorState]) -> None:
 
 def forget(db: Connection, commits: Iterable[str], moved: bool = False) -> None:
     """Drops the kept states that a record about these commits may have changed, also of commits
-    that were moved to them: the open ones, and with `moved` the squashed ones.
+    that were moved to them: the open ones, and with `moved` the squashed ones, and those that are
+    reached where they were moved to: of two places the anchor names the first.
     """
     dropped = select_in(
         db,
         "WITH RECURSIVE before(id) AS (SELECT * FROM {} UNION"
         " SELECT old FROM move JOIN before ON new = before.id)"
         " SELECT slot, anchor FROM anchor_state WHERE slot IN (SELECT slot FROM head)"
-        " AND anchor IN (SELECT id FROM before) AND state NOT IN (?2, ?3)",
+        " AND anchor IN (SELECT id FROM before)"
+        " AND (state NOT IN (?2, ?3) OR ?4 AND (state = ?3 OR commit_id <> anchor))",
         set(commits),
         REACHABLE,
-        REACHABLE if moved else SQUASHED,
+        SQUASHED,
+        moved,
     )
     db.executemany("DELETE FROM anchor_state WHERE slot = ? AND anchor = ?", dropped)
     db.executemany(
