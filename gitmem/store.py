@@ -55,6 +55,7 @@ class Store:
         self._told = False  # that notes cannot be read
         self.wrote = 0  # lines that were added to the notes
         self.expected: int | None = None  # how many a long write wants to add, where that is known
+        self.resumes = False  # whether the same command makes what a stopped one has not made
         self.progress: Progress = Unseen  # of what takes long; the door may show it
 
     def notes(self, scope: str) -> Notes:

@@ -20,8 +20,10 @@ import termios
 import pytest
 from conftest import Lab, until
 
+from gitmem.cli import run
 from gitmem.cli.common import opened
 from gitmem.core import record
+from gitmem.memory import commit_hits
 from gitmem.render import progress, terminal
 
 LONG = (
@@ -275,6 +277,23 @@ def test_ctrl_c_says_what_was_stored(
         store.wrote, store.expected = wrote, expected
         raise KeyboardInterrupt
     assert capsys.readouterr().err == (f"\n{told}\n" if told else "")
+
+
+@pytest.mark.parametrize("command", ["init", "index"])
+def test_ctrl_c_says_that_what_stores_nothing_can_be_run_again(
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(lab.repo())
+    monkeypatch.setattr(commit_hits, "take_in", stop)
+    with contextlib.suppress(KeyboardInterrupt):
+        assert run([command]) == 130
+    assert capsys.readouterr().err == "\nstopped; run it again: it makes what is missing\n"
 
 
 @pytest.mark.process

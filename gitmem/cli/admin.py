@@ -141,6 +141,7 @@ def index_command(
         return organisation.index(to, places or [], name, dry_run)
     if places or name or dry_run:
         raise UsageError("directories, --name and --dry-run go with --to URL")
+    store.resumes = True
     start = time.perf_counter()
     if rebuild:
         store.discard()

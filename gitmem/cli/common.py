@@ -41,6 +41,9 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
                 again = "run it again: what is there is not taken twice"
                 print(file=sys.stderr)  # behind the ^C
                 warn(f"stored {store.wrote:,}{of}; {again}")
+            elif store.resumes:
+                print(file=sys.stderr)
+                warn("stopped; run it again: it makes what is missing")
             raise
 
 

@@ -32,6 +32,7 @@ def init_command(
 
     Nothing in the working tree changes.
     """
+    store.resumes = True
     done = setup.init(store)
     threats = setup.threats(store)
     remote = setup.default_remote(store)
