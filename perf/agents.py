@@ -400,7 +400,10 @@ def main() -> None:
         f" {'; '.join(failed)}.\n\n| event | memories | median | 90th percentile | processor time |"
         " budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nWhere the time of one process goes, milliseconds, medians of each part:\n\n| event |"
+        + "\n"
+    )
+    division = (
+        "\nWhere the time of one process goes, milliseconds, medians of each part:\n\n| event |"
         " memories | "
         + " | ".join(PARTS)
         + " | sum |\n|---|---|"
@@ -416,7 +419,7 @@ def main() -> None:
         pathlib.Path(args.write).write_text(
             f"{head}{begin}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8"
         )
-    print("\n" + text)
+    print("\n" + text + division)
 
 
 if __name__ == "__main__":

@@ -353,11 +353,11 @@ def build(revision: str, root: pathlib.Path) -> str:
 
 
 def table(rows: list[tuple[str, ...]], machine: str) -> str:
-    head = (
-        "| what | memories | revision | median | 90th percentile, or other | budget"
-        " |\n|---|---|---|---|---|---|\n"
-    )
-    return f"{machine}\n\n{head}" + "".join("| " + " | ".join(row) + " |\n" for row in rows)
+    head = ("what", "memories", "revision", "median", "90th percentile, or other", "budget")
+    all_rows = [head, ("---",) * len(head), *rows]
+    if not any(row[2] for row in rows):  # one revision was measured
+        all_rows = [row[:2] + row[3:] for row in all_rows]
+    return f"{machine}\n\n" + "".join("| " + " | ".join(row) + " |\n" for row in all_rows)
 
 
 def main() -> None:
