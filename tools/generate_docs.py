@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from completion_table import table
@@ -168,23 +168,30 @@ def commands_page() -> str:
         ),
     ]
     for title, listed in groups.items():
-        out += ["", f"**{title[:1].upper() + title[1:]}**", ""]
-        whole = [c for c in listed if " " not in c.name]  # a part stands beside its command
-        out += [f"- [`{c.name}`](#{c.name}): {markdown(c.summary)}" for c in whole]
+        names = ", ".join(f"[`{c.name}`](#{c.name})" for c in listed if " " not in c.name)
+        out += ["", f"**{title[:1].upper() + title[1:]}**: {names}"]
     out += ["", "## Settings", "", *settings_table()]
     out += ["", "## Options of `git mem`", "", *_rows(root)]
     known = [c for listed in groups.values() for c in listed]
     filters = _filters(known)
     out += ["", "## Filters", "", "They choose the memories that take part.", "", *_rows(filters)]
+    told = {_what(o): "[Filters](#filters)" for o in filters}
     for c in known:
         shown = [o for o in c.options if o.help != "Print JSON."]  # said once, at the top
-        synopsis = c.synopsis if shown else c.synopsis.replace(" [OPTIONS]", "")
+        synopsis = c.synopsis.replace(" [OPTIONS]", "")
         if len(shown) < len(c.options):
             synopsis = synopsis.replace(c.name, f"{c.name} [--json]", 1)
-        out += ["", f"## {c.name}", "", "```", synopsis, "```", "", markdown(c.help)]
+        out += ["", f"## {c.name}", "", f"`{synopsis}`", "", markdown(c.help)]
         if c.arguments or shown:
-            out += ["", *_rows(c.arguments), *_rows(shown, filters)]
+            out += ["", *_rows(c.arguments), *_rows(shown, told)]
+        for o in shown:
+            told.setdefault(_what(o), f"As for [`{c.name}`](#{c.name.replace(' ', '-')})")
     return "\n".join(out) + "\n"
+
+
+def _what(o: Option) -> tuple[object, ...]:
+    """Equal for two options that are the same in all that is told of them."""
+    return (tuple(o.names), o.value, o.help)
 
 
 def _filters(known: list[Command]) -> list[Option]:
@@ -195,17 +202,16 @@ def _filters(known: list[Command]) -> list[Option]:
     return [o for o in listing.options if o.field in Filters._fields]
 
 
-def _rows(options: list[Option], filters: Sequence[Option] = ()) -> list[str]:
-    """A row for each option; where all `filters` are among them, these are one row, a link."""
-    out = []
-    shared = [name for o in filters for name in o.names]
-    if filters and set(shared) <= {name for o in options for name in o.names}:
-        out.append(f"- [Filters](#filters): {', '.join(f'`{name}`' for name in shared)}")
-        options = [o for o in options if o.names[0] not in shared]
+def _rows(options: list[Option], told: Mapping[tuple[object, ...], str] | None = None) -> list[str]:
+    """A row for each option; those `told` at another place are named together, with a link."""
+    out, elsewhere = [], dict[str, list[str]]()
     for o in options:
+        if told and _what(o) in told:
+            elsewhere.setdefault(told[_what(o)], []).extend(f"`{n}`" for n in o.names)
+            continue
         names = ", ".join(f"`{n}`" for n in o.names) or f"`{o.synopsis}`"
         out.append(f"- {names}{f' `{o.value}`' if o.value and o.names else ''}: {markdown(o.help)}")
-    return out
+    return [*out, *(f"- {place}: {', '.join(names)}" for place, names in elsewhere.items())]
 
 
 # --- man/git-mem.1 ---------------------------------------------------------

@@ -23,9 +23,7 @@ def graph_command(
     """Show how memories are connected: communities and their central memories, or the neighbours of
     one memory.
 
-    Edges are common files, one session, one author within half an hour, like texts, like meaning,
-    an id in a text, and superseding. Communities need the extra `graph` (networkx). Exit code 1
-    where there is none.
+    Communities need the extra `graph` (networkx). Exit code 1 where there is none.
     """
     format = "json" if as_json else format or "text"
     kinds = graph.kinds_of(kind)

@@ -61,10 +61,9 @@ def review_command(
 ) -> int:
     """Decide about what capture was not sure of, and what `git mem consolidate` proposes.
 
-    An accepted suggestion becomes a private memory, unless --team is given; `git mem calibrate`
-    learns from this. A proposal is about stored memories, for example two that say the same or
-    contradict each other: one stays and supersedes the other. Exit code 1 where nothing waits, or
-    something was refused.
+    An accepted suggestion becomes a private memory, unless --team is given. A proposal is about
+    stored memories that say the same or contradict each other: one stays and supersedes the other.
+    Exit code 1 where nothing waits, or something was refused.
     """
     if (message or title or type) and not (edit or merge[0]):
         hint = "name the suggestion: --edit ID -m TEXT"
