@@ -178,7 +178,7 @@ def commands_page() -> str:
     told = {_what(o): "[Filters](#filters)" for o in filters}
     for c in known:
         shown = [o for o in c.options if o.help != "Print JSON."]  # said once, at the top
-        synopsis = c.synopsis.replace(" [OPTIONS]", "")
+        synopsis = c.synopsis if shown else c.synopsis.replace(" [OPTIONS]", "")
         if len(shown) < len(c.options):
             synopsis = synopsis.replace(c.name, f"{c.name} [--json]", 1)
         out += ["", f"## {c.name}", "", f"`{synopsis}`", "", markdown(c.help)]
