@@ -328,29 +328,17 @@ def hooks(world: World) -> list[tuple[str, float, float]]:
 
 def table(rows: dict[str, list[dict[str, float]]], prompts: list[tuple[str, float, float]]) -> str:
     out = [
-        (
-            "| move of HEAD | times | anchors | paths | the step: both | whole worker"
-            " | whole worker, clock |"
-        ),
-        "|---|---|---|---|---|---|---|",
+        "| move of HEAD | the step | whole worker | whole worker, clock |",
+        "|---|---|---|---|",
     ]
     for name, found in rows.items():
         middle = {key: statistics.median(row[key] for row in found) for key in found[0]}
         out.append(
-            f"| {name} | {len(found)} | {middle['step'] - middle['paths']:.2f} s |"
-            f" {middle['paths']:.2f} s | {middle['step']:.2f} s |"
-            f" {middle['whole']:.2f} s | {middle['whole_wall']:.2f} s |"
+            f"| {name} | {middle['step']:.2f} s | {middle['whole']:.2f} s |"
+            f" {middle['whole_wall']:.2f} s |"
         )
-    out += ["", "| hook at a prompt | processor | clock |", "|---|---|---|"]
-    return "\n".join(
-        [
-            *out,
-            *(
-                f"| {what} | {cpu * 1000:.0f} ms | {wall * 1000:.0f} ms |"
-                for what, cpu, wall in prompts
-            ),
-        ]
-    )
+    told = ", ".join(f"{cpu * 1000:.0f} ms with {what}" for what, cpu, _ in prompts)
+    return "\n".join([*out, "", f"Processor time of a hook at a prompt: {told}."])
 
 
 def main() -> None:

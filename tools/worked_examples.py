@@ -84,12 +84,14 @@ def steps() -> tuple[tuple[str, str, str], ...]:
         return tuple((why, masked(command), masked(said)) for why, command, said in taken)
 
 
-def transcript() -> str:
-    """The tour as text, for Markdown."""
+def transcript(most: int = 6) -> str:
+    """The tour as text, for Markdown; of each step `most` lines."""
     out = []
     for why, command, said in steps():
         typed = command.replace("\n", "\n$ ")
-        out.append("\n".join(filter(None, (f"# {why}", f"$ {typed}", SGR.sub("", said)))))
+        lines = SGR.sub("", said).splitlines()
+        shown = lines if len(lines) <= most else [*lines[: most - 1], "[...]"]
+        out.append("\n".join((f"# {why}", f"$ {typed}", *shown)))
     return "```console\n" + "\n\n".join(out) + "\n```"
 
 
