@@ -354,22 +354,20 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
 
 
 def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
-    yield (
-        "| history | commits (merges, renames) | commits with memories (imported) x revisions |"
-        f" {REACHABLE} | {SQUASHED} | {UNMERGED} | otherwise than git |"
-    )
-    yield "|---|---|---|---|---|---|---|"
-    for one in found:
-        counts = collections.Counter(one["counts"])
-        rest = [w for w in one["wrong"] if not w.startswith(("path", "lines"))]
-        yield (
-            f"| {one['name']} {one['head'][:10]} | {one['commits']:,} ({one['merges']:,},"
-            f" {one['renames']:,}) | {one['anchors']:,} ({one['imported']:,}) x {revisions} |"
-            f" {counts[REACHABLE]:,} | {counts[SQUASHED]:,} | {counts[UNMERGED]:,} | {len(rest)} |"
-        )
     counts = sum((collections.Counter(one["counts"]) for one in found), collections.Counter())
     reasons = sum((collections.Counter(one["open"]) for one in found), collections.Counter())
     wrong = [w for one in found for w in one["wrong"]]
+    rest = [w for w in wrong if not w.startswith(("path", "lines"))]
+    yield "; ".join(
+        f"{one['name']} {one['head'][:10]} ({one['commits']:,} commits, {one['anchors']:,} with"
+        " memories)"
+        for one in found
+    )
+    yield ""
+    yield (
+        f"At {revisions} revisions each: {counts[REACHABLE]:,} {REACHABLE}, {counts[SQUASHED]:,}"
+        f" {SQUASHED}, {counts[UNMERGED]:,} {UNMERGED}, {len(rest)} otherwise than git."
+    )
     yield ""
     yield (
         f"| all histories | {SAME} | {CHANGED} | {RENAMED} | {GONE} | of these under another name |"

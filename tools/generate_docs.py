@@ -4,7 +4,7 @@
     python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
 
 Owns `docs/commands.md`, `docs/pictures`, `man/git-mem.1` and the table of completion whole, and in
-docs/guide.md, docs/format.md and docs/migration.md what stands between `<!-- NAME:begin -->` and
+docs/format.md and docs/migration.md what stands between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`: the steps of `git mem tour`, the worked example (`worked_examples`), the
 formats that `import` reads.
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from completion_table import table
 from pictures import pictures
-from worked_examples import example, transcript
+from worked_examples import example
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -441,14 +441,12 @@ def between(text: str, name: str, content: str) -> str:
 
 def generate() -> dict[str, str]:
     """{file, relative to the root: its whole text}."""
-    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
     migration = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
     return {
         "docs/commands.md": commands_page(),
         "man/git-mem.1": man_page(),
         "gitmem/data/completion/table.tsv": table(*commands()),
-        "docs/guide.md": between(guide, "tour", transcript()),
         "docs/format.md": between(form, "example", example()),
         "docs/migration.md": between(migration, "formats", formats()),
         **pictures(),

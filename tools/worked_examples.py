@@ -1,4 +1,4 @@
-"""Runs git mem in a temporary repository: the steps of `git mem tour` for guide and README
+"""Runs git mem in a temporary repository: the steps of `git mem tour` for the README
 (`pictures`), and the worked example of docs/format.md. Fixed dates, a fixed identity, and
 what is random is masked in a stable way, so two runs of one version give the same bytes.
 `generate_docs` puts them into the documents.
@@ -56,7 +56,6 @@ class Lab:
 
 
 WIDTH = 80
-SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @functools.cache
@@ -82,17 +81,6 @@ def steps() -> tuple[tuple[str, str, str], ...]:
 
         taken = tour.take(str(lab.root), lab.env)
         return tuple((why, masked(command), masked(said)) for why, command, said in taken)
-
-
-def transcript(most: int = 6) -> str:
-    """The tour as text, for Markdown; of each step `most` lines."""
-    out = []
-    for why, command, said in steps():
-        typed = command.replace("\n", "\n$ ")
-        lines = SGR.sub("", said).splitlines()
-        shown = lines if len(lines) <= most else [*lines[: most - 1], "[...]"]
-        out.append("\n".join((f"# {why}", f"$ {typed}", *shown)))
-    return "```console\n" + "\n\n".join(out) + "\n```"
 
 
 EXAMPLE = {
