@@ -125,14 +125,6 @@ def test_a_fit_never_falls_as_the_packaged_confidence_rises(seed: int) -> None:
     assert values[0] > 0 and values[-1] < 1
 
 
-def test_sessions_are_not_torn_between_what_is_fitted_and_what_is_judged() -> None:
-    found = [Label(0.8, True, f"s{i % 7}") for i in range(70)]
-    folds = calibrate._folds(found)
-    assert sorted(i for fold in folds for i in fold) == list(range(70))
-    homes = {(found[i].session, n) for n, fold in enumerate(folds) for i in fold}
-    assert len(homes) == 7
-
-
 # --- the language model -----------------------------------------------------
 
 
@@ -184,7 +176,7 @@ def test_the_error_is_the_mean_distance_of_the_bins() -> None:
     assert reliability_diagram.error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
     assert reliability_diagram.error([]) == 0
     found = reliability_diagram.bins([(1.0, True), (0.999, True), (0.0, False)])
-    assert [b.n for b in found] == [1, 2]
+    assert [n for _, n, _, _ in found] == [1, 2]
 
 
 def test_the_text_plot_marks_where_a_bar_should_end() -> None:
@@ -237,7 +229,7 @@ class Place(Repository):
     def now(self) -> Calibration:
         store = self.store()
         try:
-            return calibrate.load(store).calibration
+            return calibrate.load(store)
         finally:
             store.close()
 
@@ -254,9 +246,6 @@ def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cac
     found = place.calibrate()
     assert (found["status"], found["verdicts"], found["better"]) == ("changed", 80, True)
     assert found["after"]["ece"] < found["before"]["ece"]
-    assert (
-        found["after"]["tiers"]["SUGGEST"]["count"] < found["before"]["tiers"]["SUGGEST"]["count"]
-    )
     records = [
         r
         for line in place.lab.lines(place.repo, "mem/private")
@@ -285,7 +274,7 @@ def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cac
 
 def test_a_suggestion_and_its_verdict_hold_the_numbers_that_calibration_needs(place: Place) -> None:
     store = open_store(place.lab.env, str(place.repo))
-    calibrate.keep(store, Calibration(1.0, 0.2, 0.5), 30, [])
+    calibrate.keep(store, Calibration(1.0, 0.2, 0.5), 30)
     model = calibrate.model(store)
     text = "I want the sessions sorted by date, newest first, and the search field above the table."
     (outcome,) = pipeline.keep(
@@ -396,7 +385,7 @@ def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
     store = open_store(place.lab.env, str(place.repo))
     before = calibrate.model(store)
     packaged = classify.judge("assistant", text, model=before)
-    calibrate.keep(store, Calibration(1.0, -2.0), 30, [])
+    calibrate.keep(store, Calibration(1.0, -2.0), 30)
     said = classify.judge("assistant", text, model=calibrate.model(store))
     store.close()
     lower = Calibration(1.0, -2.0).apply(packaged.confidence)
@@ -411,15 +400,3 @@ def test_a_record_of_an_earlier_version_counts_without_its_weights_of_words(plac
     text = record.dump(line).decode()
     place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", text)
     assert place.now() == Calibration(0.8, -1.0)
-
-
-def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: Place) -> None:
-    ids = [
-        place.lab.json(
-            place.repo, "remember", f"Captured sentence {i}", "--private", "--tag", "captured"
-        )["id"]
-        for i in range(3)
-    ]
-    place.lab.mem(place.repo, "remember", "said by hand")
-    place.lab.mem(place.repo, "forget", ids[0])
-    assert place.calibrate(rc=1)["unasked"] == {"stored": 3, "taken_back": 1}

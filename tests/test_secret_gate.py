@@ -197,7 +197,7 @@ def test_an_author_whose_name_holds_a_secret_is_in_no_record(
             with pytest.raises(Refused):
                 write()
         usage_records.contradict(store, [id])
-        calibrate.keep(store, linear.PACKAGED, 0, [])
+        calibrate.keep(store, linear.PACKAGED, 0)
         assert KEY not in kept(store)
         assert store.author == ""
 

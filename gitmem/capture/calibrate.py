@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from ..core import record
 from ..core.errors import MemError
+from ..core.plural import many
 from ..engine.cache import Cache
-from ..engine.memory_rows import FORGOTTEN
 from ..memory import review_records
 from ..memory.review_records import REJECTED
 from ..store import Store
@@ -47,17 +47,9 @@ class Label(NamedTuple):
     p_skip: float | None = None
 
 
-class InForce(NamedTuple):
-    """The calibration in force and the versions of the records that it replaces when it changes."""
-
-    calibration: Calibration
-    versions: list[str]
-
-
 class Report(NamedTuple):
     """`before` and `after`: (confidence, kept) of each verdict by the old numbers, and by a fit to
-    verdicts of other sessions. `stored`: memories that capture stored unasked; `forgotten`: how
-    many of these the user forgot since.
+    verdicts of other sessions.
     """
 
     old: Calibration
@@ -66,52 +58,49 @@ class Report(NamedTuple):
     after: list[Pair]
     better: bool
     reason: str
-    stored: int = 0
-    forgotten: int = 0
 
 
 # --- the record -------------------------------------------------------------
 
 
-def load(store: Store) -> InForce:
-    return store.with_cache(read)[0]
+def load(store: Store) -> Calibration:
+    return store.with_cache(_read)[0][0]
 
 
 def model(store: Store) -> linear.Model:
     """The packaged linear model with the calibration in force."""
-    return linear.load(store.settings.flag("encoder")).adjusted(load(store).calibration)
+    return linear.load(store.settings.flag("encoder")).adjusted(load(store))
 
 
-def read(cache: Cache) -> InForce:
-    """Of records that do not know of each other, the one made of the most verdicts counts.
+def _read(cache: Cache) -> tuple[Calibration, list[str]]:
+    """(the calibration in force, versions of the records that the next one replaces).
 
-    Numbers for another packaged model are ignored.
+    Of records that do not know of each other, the one made of the most verdicts counts. Numbers for
+    another packaged model are ignored.
     """
     records = review_records.records(cache, "calibration")
     replaced = {version for r in records for version in r.after}
     current = [r for r in records if r.version not in replaced]
     usable = [r.data for r in current if r.data.get("base") == linear.fingerprint()]
-    best = max(usable, key=_verdicts, default={})
-    return InForce(_calibration(best), [r.version for r in current])
-
-
-def _verdicts(data: dict[str, Any]) -> int:
-    count = data.get("verdicts")
-    return count if type(count) is int else 0
+    best = max(usable, key=lambda data: _number(data.get("verdicts", 0)) or 0.0, default={})
+    return _calibration(best), [r.version for r in current]
 
 
 def _calibration(data: dict[str, Any]) -> Calibration:
     """The numbers of a record; PACKAGED where one of them is none, or out of bounds."""
-    given: dict[str, Any] = {**PACKAGED._asdict(), **data}
-    given = {name: given[name] for name in PACKAGED._fields}
-    if any(type(n) not in (int, float) or abs(n) >= 100 for n in given.values()):
+    given = {name: _number(data.get(name, value)) for name, value in PACKAGED._asdict().items()}
+    sound = {name: n for name, n in given.items() if n is not None and abs(n) < 100}
+    if sound.keys() < given.keys() or sound["slope"] <= 0 or sound["llm"] < 0:
         return PACKAGED
-    found = Calibration(**{name: float(n) for name, n in given.items()})
-    return found if found.slope > 0 and found.llm >= 0 else PACKAGED
+    return Calibration(**sound)
 
 
-def keep(store: Store, calibration: Calibration, verdicts: int, after: list[str]) -> None:
-    """Writes the record that is in force from now on; `after`: versions that it replaces."""
+def _number(value: object) -> float | None:
+    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+
+
+def keep(store: Store, calibration: Calibration, verdicts: int) -> None:
+    """Writes the record that is in force from now on."""
     data = {
         "id": os.urandom(16).hex(),
         **{name: round(value, 6) for name, value in calibration._asdict().items()},
@@ -119,17 +108,17 @@ def keep(store: Store, calibration: Calibration, verdicts: int, after: list[str]
         "base": linear.fingerprint(),
         "author": store.author,
     }
-    line = record.dump(record.envelope("calibration", data, "", {"after": sorted(after)}))
-    store.append("private", [("", line)], "git mem: 1 calibration")
+    after = {"after": sorted(store.with_cache(_read)[0][1])}
+    line = record.envelope("calibration", data, "", after)
+    review_records.write(store, "calibration", [line])
 
 
 def reset(store: Store) -> bool:
     """Back to the packaged calibration; whether another one was in force."""
-    now = load(store)
-    if now.calibration == PACKAGED:
-        return False
-    keep(store, PACKAGED, 0, now.versions)
-    return True
+    changes = load(store) != PACKAGED
+    if changes:
+        keep(store, PACKAGED, 0)
+    return changes
 
 
 # --- learning ---------------------------------------------------------------
@@ -137,12 +126,10 @@ def reset(store: Store) -> bool:
 
 def calibrate(store: Store, *, write: bool = True) -> Report:
     """Fits to the user's verdicts; writes a record if the fit is better than what is in force."""
-    (now, decided, (stored, forgotten)), _ = store.with_cache(
-        lambda cache: (read(cache), labels(cache), _stored_unasked(cache))
-    )
-    report = judge(decided, now.calibration)._replace(stored=stored, forgotten=forgotten)
+    decided = store.with_cache(labels)[0]
+    report = judge(decided, load(store))
     if report.better and write:
-        keep(store, report.new, len(decided), now.versions)
+        keep(store, report.new, len(decided))
     return report
 
 
@@ -167,17 +154,16 @@ def judge(decided: Sequence[Label], old: Calibration) -> Report:
     fit has not seen must fall by more than its standard error.
     """
     before = [(old.apply(d.score, d.p_skip), d.kept) for d in decided]
-    unchanged = Report(old, old, before, before, False, "")
     if len(decided) < FEWEST:
-        plural = "s" * (len(decided) != 1)
-        return unchanged._replace(reason=f"{len(decided)} verdict{plural}, {FEWEST} are needed")
+        reason = f"{many(len(decided), 'verdict')}, {FEWEST} are needed"
+        return Report(old, old, before, before, False, reason)
     after = _cross_validated(decided)
     gains = [loss([b]) - loss([a]) for b, a in zip(before, after, strict=True)]
     gain = sum(gains) / len(gains)
     standard_error = math.sqrt(sum((g - gain) ** 2 for g in gains)) / len(gains)
     if gain <= standard_error:
         reason = "new numbers predict verdicts of other sessions no better"
-        return unchanged._replace(after=after, reason=reason)
+        return Report(old, old, before, after, False, reason)
     reason = (
         f"log loss {loss(before):.3f} before, {loss(after):.3f} after,"
         " on sessions they were not fitted to"
@@ -188,38 +174,26 @@ def judge(decided: Sequence[Label], old: Calibration) -> Report:
 def fit(decided: Sequence[Label]) -> Calibration:
     """The numbers that fit these verdicts.
 
-    A language model's weight is only fitted to FEWEST of its answers, and is never below 0.
+    A language model gets a weight from FEWEST of its answers on, and never one below 0.
     """
-    answers = [label.p_skip for label in decided if label.p_skip is not None]
-    if len(answers) >= FEWEST:
-        zero = sum(PACKAGED._replace(llm_zero=0.0).opinion(p) for p in answers) / len(answers)
-        at = PACKAGED._replace(llm_zero=zero)
-        rows = [
-            [linear.logit(d.score), 0.0 if d.p_skip is None else at.opinion(d.p_skip)]
-            for d in decided
-        ]
-        (slope, weight), offset = _logistic(rows, decided)
-        if weight > 0 and slope >= _SMALLEST_SLOPE:
-            return Calibration(slope, offset, weight / slope, zero)
-        packaged = PACKAGED._replace(llm=0.0)
-    else:
-        packaged = PACKAGED
-    rows = [[linear.logit(packaged.apply(d.score, d.p_skip))] for d in decided]
-    (slope,), offset = _logistic(rows, decided)
-    return packaged._replace(slope=max(slope, _SMALLEST_SLOPE), offset=offset)
-
-
-def _logistic(rows: list[list[float]], decided: Sequence[Label]) -> tuple[list[float], float]:
-    """(a weight for each column, offset)."""
-    kept, weights = [label.kept for label in decided], [1.0] * len(rows)
+    answers = [d.p_skip for d in decided if d.p_skip is not None]
+    asked = len(answers) >= FEWEST
+    zero = sum(map(PACKAGED.opinion, answers)) / len(answers) if asked else 0.0
+    opinion = PACKAGED._replace(llm_zero=zero).opinion
+    rows: list[list[float]] = []
+    kept, weights = [d.kept for d in decided], [1.0] * len(decided)
+    for d in decided:
+        told = asked and d.p_skip is not None
+        rows.append([linear.logit(d.score), opinion(d.p_skip or 0.0) if told else 0.0])
     for p in _PRIOR_SCORES:
-        prior = [linear.logit(p), *[0.0] * (len(rows[0]) - 1)]
-        rows = [*rows, prior, prior]
+        rows += [[linear.logit(p), 0.0]] * 2
         kept += [True, False]
         weights += [p * _PRIOR_VERDICTS, (1 - p) * _PRIOR_VERDICTS]
     regression = _sklearn().linear_model.LogisticRegression(C=10.0)  # the prior is in the rows
     fitted = regression.fit(rows, kept, sample_weight=weights)
-    return [float(w) for w in fitted.coef_[0]], float(fitted.intercept_[0])
+    slope = max(float(fitted.coef_[0][0]), _SMALLEST_SLOPE)
+    llm = max(float(fitted.coef_[0][1]), 0.0) / slope
+    return Calibration(slope, float(fitted.intercept_[0]), llm, zero)
 
 
 def _sklearn() -> Any:
@@ -235,24 +209,19 @@ def _sklearn() -> Any:
 
 
 def _cross_validated(decided: Sequence[Label]) -> list[Pair]:
-    """For each verdict the confidence by a fit to the verdicts of other sessions."""
-    out: list[Pair] = [(0.0, False)] * len(decided)
-    for fold in _folds(decided):
-        fitted = fit([label for i, label in enumerate(decided) if i not in fold])
-        for i in fold:
-            out[i] = fitted.apply(decided[i].score, decided[i].p_skip), decided[i].kept
-    return out
-
-
-def _folds(decided: Sequence[Label]) -> list[set[int]]:
-    """Places of the verdicts in folds of about the same size, a session in one of them; by verdict
+    """For each verdict the confidence by a fit to the verdicts of other sessions; of other verdicts
     where there are fewer sessions than folds.
     """
-    groups: list[Any] = [label.session for label in decided]
+    groups: list[Any] = [d.session for d in decided]
     if len(set(groups)) < _FOLDS:
         groups = [*range(len(decided))]
-    folds = _sklearn().model_selection.GroupKFold(_FOLDS)
-    return [set(map(int, fold)) for _, fold in folds.split(groups, groups=groups)]
+    out: dict[int, Pair] = {}
+    folds = _sklearn().model_selection.GroupKFold(_FOLDS).split(groups, groups=groups)
+    for others, these in folds:
+        fitted = fit([decided[i] for i in others])
+        for d, i in ((decided[i], int(i)) for i in these):
+            out[i] = fitted.apply(d.score, d.p_skip), d.kept
+    return [out[i] for i in range(len(decided))]
 
 
 def loss(pairs: Sequence[Pair]) -> float:
@@ -262,14 +231,3 @@ def loss(pairs: Sequence[Pair]) -> float:
         p = min(max(confidence, 1e-4), 1 - 1e-4)
         total -= math.log(p if right else 1 - p)
     return total / len(pairs) if pairs else 0.0
-
-
-def _stored_unasked(cache: Cache) -> tuple[int, int]:
-    """(memories that capture stored unasked, how many of them were forgotten since)."""
-    rows = cache.db.execute(
-        "SELECT m.id, min(m.status) FROM memory m JOIN line l ON l.n = m.line"
-        " WHERE instr(l.raw, CAST('\"captured\"' AS BLOB)) > 0 GROUP BY m.id"
-    ).fetchall()
-    suggested = suggestions.stored(cache)
-    unasked = [status for id, status in rows if id not in suggested]
-    return len(unasked), unasked.count(FORGOTTEN)

@@ -42,8 +42,6 @@ PATH = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json"
 )
 _LOWEST, _HIGHEST = 0.002, 0.99  # some hundred measured turns allow no surer confidence
-# Weight of a language model's opinion until `calibrate` has fitted one.
-LLM_WEIGHT = 0.0
 
 
 class Calibration(NamedTuple):
@@ -55,7 +53,7 @@ class Calibration(NamedTuple):
 
     slope: float = 1.0
     offset: float = 0.0
-    llm: float = LLM_WEIGHT
+    llm: float = 0.0  # until `calibrate` has fitted one
     llm_zero: float = 0.0
 
     def apply(self, p: float, p_skip: float | None = None) -> float:
