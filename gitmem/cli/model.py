@@ -66,8 +66,8 @@ def _rows(where: str, used: dict[str, chosen.Choice]) -> dict[str, dict[str, Any
     """Models known by name, models of the user's, and chosen files beside the list."""
     rows: dict[str, dict[str, Any]] = {}
     for known in registry.MODELS:
-        row = {**known._asdict(), "size": known.size or None, "sha256": known.sha256 or None}
-        rows[known.name] = {**row, "path": None, "used": used[known.kind].name == known.name}
+        here = {"path": None, "used": used[known.kind].name == known.name}
+        rows[known.name] = {**known._asdict(), **here}
     nothing = {**dict.fromkeys(registry.Known._fields), "path": None}
     for name, model in chosen.installed(where).items():
         if name not in rows:
@@ -130,17 +130,16 @@ def _checksum(name: str, known: registry.Known | None, given: str) -> str:
     if known is None and "://" not in name:
         hint = "`git mem model list` names them; an https address works too"
         raise UsageError(f"no model '{name}'", hint=hint)
-    if known and known.sha256 and given not in ("", known.sha256):
+    if known and given not in ("", known.sha256):
         hint = "an address and --sha256 fetch another file"
         raise UsageError(f"'{known.name}' has the SHA-256 {known.sha256}", hint=hint)
-    page = known.repository if known else "the file"
-    if not given and not (known and known.sha256):
+    if not known and not given:
         raise MemError(
             f"git mem knows no checksum of '{name}', so it cannot tell whether what it gets is the"
             " right file",
-            hint=f"look it up on the page of {page} and give it with --sha256",
+            hint="look it up on the page of the file and give it with --sha256",
         )
-    return given or (known.sha256 if known else "")
+    return known.sha256 if known else given
 
 
 def _download(url: str, target: str, size: int, sha256: str, label: str) -> None:

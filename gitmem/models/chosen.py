@@ -113,18 +113,14 @@ def _write(where: str, entries: dict[str, Installed]) -> None:
 
 
 def _check_free(where: str, name: str, path: str, sha256: str) -> None:
-    known = registry.find(name)
-    if known is not None and known.sha256 not in ("", sha256):
-        raise MemError(
-            f"'{path}' is not the file that is known as '{known.name}'",
-            hint="give it another name with --name",
-        )
-    other = _read(where).get(name)
-    if other is not None and other.path != path and os.path.isfile(other.path):
-        raise MemError(
-            f"'{name}' is the name of another file, '{other.path}'",
-            hint=f"give this one another with --name, or `git mem model remove {name}` first",
-        )
+    known, other = registry.find(name), _read(where).get(name)
+    if known is not None and known.sha256 != sha256:
+        message = f"'{path}' is not the file that is known as '{known.name}'"
+    elif other is not None and other.path != path and os.path.isfile(other.path):
+        message = f"'{name}' is the name of another file, '{other.path}'"
+    else:
+        return
+    raise MemError(message, hint="give this one another name with --name")
 
 
 def present(where: str, name: str, sha256: str) -> str:
@@ -161,8 +157,7 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
     if not os.path.isfile(path):
         raise MemError(f"no file '{path}'")
     if not is_gguf(path):
-        hint = "git mem uses models in llama.cpp's format"
-        raise MemError(f"'{path}' is no GGUF file", hint=hint)
+        raise MemError(f"'{path}' is no GGUF file", hint="llama.cpp reads models of this format")
     found = fetch.digest(path)
     if sha256 and found != sha256.lower():
         raise MemError(f"'{path}' has the SHA-256 {found}, not {sha256.lower()}")
@@ -182,9 +177,9 @@ def remove(where: str, name: str) -> Installed:
         raise MemError(f"no model '{name}' here", hint="`git mem model list` names them")
     shared = any(m.path == found.path for m in entries.values())
     delete = found.ours and os.path.dirname(found.path) == where and not shared
-    for path in (found.path, found.path + ".part") if delete else ():
+    if delete:
         with suppress(OSError):
-            os.unlink(path)
+            os.unlink(found.path)
     _write(where, entries)
     return found._replace(ours=delete)
 
@@ -222,22 +217,19 @@ def _wanted(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
         return Choice()
     entries = _read(directory(environ))
     if found := entries.get(name) or entries.get(name.lower()):
-        if not is_gguf(found.path):
-            why = f"the model '{found.name}' is not at '{found.path}' any more"
-        elif found.unchanged:
+        if found.unchanged:
             return Choice(found.path, found.name, found.sha256)
-        else:
-            file = f"the file '{found.path}' of the model '{found.name}'"
-            why = f"{file} has changed since its checksum was taken"
+        why = f"the file '{found.path}' of the model '{found.name}' is not there, or has changed"
         return Choice(name=found.name, problem=why)
     if not asked:
         return Choice()
     if os.sep in name or name.endswith(".gguf"):
         path = _absolute(name)
-        if is_gguf(path):
-            return Choice(path, path)
-        state = "no GGUF file" if os.path.exists(path) else "not there"
-        return Choice(name=path, problem=f"'{path}' is {state}")
+        return (
+            Choice(path, path)
+            if is_gguf(path)
+            else Choice("", path, "", f"'{path}' is no GGUF file")
+        )
     why = "was not fetched" if registry.find(name) else "is neither known nor a path"
     return Choice(name=name, problem=f"the model '{name}' {why}")
 

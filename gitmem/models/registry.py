@@ -1,8 +1,7 @@
 """The models that git mem knows by name, with their source, size and checksum.
 
 No figure here is a guess: sizes and checksums are those of the publisher's hub for the pinned
-commit, as public projects recorded them (2026-11). One model has neither checksum nor commit:
-`fetch` wants a checksum from the user.
+commit, as public projects recorded them (2026-11).
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ LANGUAGE, EMBEDDING = "language", "embedding"
 
 
 class Known(NamedTuple):
-    """`kind` is its use; `size` (bytes) is 0 and `sha256` "" where they are not known."""
+    """`kind` is its use; `size` is in bytes."""
 
     name: str
     kind: str
@@ -46,10 +45,6 @@ MODELS = (
           "ebb2015119c907b064c512bf053e945850b5875f", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
           491_400_064, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
           "the smallest; trained on code"),
-    Known("qwen2.5-coder-1.5b", LANGUAGE, "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
-          "main", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-          0, "",
-          "trained on code; its checksum is not known to git mem"),
     Known("qwen3-embedding-0.6b", EMBEDDING, "Qwen/Qwen3-Embedding-0.6B-GGUF",
           "370f27d7550e0def9b39c1f16d3fbaa13aa67728", "Qwen3-Embedding-0.6B-Q8_0.gguf",
           639_150_592, "06507c7b42688469c4e7298b0a1e16deff06caf291cf0a5b278c308249c3e439",
