@@ -21,12 +21,12 @@ def repo(lab: Lab) -> pathlib.Path:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("3-2", "ends before it begins"),
-        ("0", "begins before line 1"),
-        ("0-4", "begins before line 1"),
-        ("4-", "names no whole range"),
-        ("1-9000", "has more than 2,000 lines"),
-        ("123456789", "is beyond any file"),
+        ("3-2", "names no lines"),
+        ("0", "names no lines"),
+        ("0-4", "names no lines"),
+        ("4-", "names no lines"),
+        ("1-9000", "names no lines"),
+        ("123456789", "names no lines"),
     ],
 )
 def test_lines_that_no_file_can_have_are_refused_as_remember_does(

@@ -1,6 +1,5 @@
-"""Whether a text that capture would keep is already known.
-As a memory, a suggestion, a forgotten memory, or a text of the same run. And which memory a new
-decision takes the place of.
+"""Whether a text that capture would keep is already known: as a memory, a suggestion, a forgotten
+memory, or a text of the same run; and which memory a new decision takes the place of.
 
 Words decide (`memory/similarity`); vectors only choose the memories to compare with.
 """
@@ -39,14 +38,12 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
 class Comparison(NamedTuple):
     """`known`: the id of what has the text, with the `reason`. `replaces`: the id of the memory
-    that the text takes the place of. `waits`: it changes another text of the run, which has to be
-    stored first. All empty for a new text.
+    that the text takes the place of. All empty for a new text.
     """
 
     known: str = ""
     reason: str = ""
     replaces: str = ""
-    waits: bool = False
 
 
 class Known:
@@ -67,10 +64,8 @@ class Known:
             self._suggestions = by_time[-_SUGGESTIONS:]
             return similarity.neighbours(cache, store.table, texts)
 
-        self._store = store
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
-        self._new: list[tuple[str, str]] = []  # text and type
-        self._new_normal: set[str] = set()
+        self._new: list[str] = []
 
     def compare(self, text: str, type: str) -> Comparison:
         """Compares one of the texts; a new one counts as known from then on."""
@@ -84,26 +79,12 @@ class Known:
         for s in self._suggestions:
             if similarity.repeats(text, s.body):
                 return Comparison(s.id, f"it was proposed, and is {s.state}")
-        recent = self._new[-_SAME_RUN:]
-        normal = similarity.normal(text)
-        if normal in self._new_normal or any(similarity.repeats(text, o) for o, _ in recent):
+        if any(similarity.repeats(text, other) for other in self._new[-_SAME_RUN:]):
             return Comparison(reason="it was said twice")
-        replaces = ""
+        self._new.append(text)
         if type in similarity.STANDING:
             for near, data in self._nearest[text]:
                 standing = data.get("type") in similarity.STANDING
                 if standing and similarity.changes(text, str(data["body"]), near):
-                    replaces = str(data["id"])
-                    break
-            if not replaces and any(self._changes(text, *other) for other in recent):
-                return Comparison(waits=True)
-        self._new.append((text, type))
-        self._new_normal.add(normal)
-        return Comparison(replaces=replaces)
-
-    def _changes(self, text: str, other: str, type: str) -> bool:
-        """Whether a text changes one that was said before it in the same run."""
-        if type not in similarity.STANDING or not similarity.changes(text, other, 1.0):
-            return False
-        near = similarity.near(self._store.table, text, other)
-        return similarity.changes(text, other, near)
+                    return Comparison(replaces=str(data["id"]))
+        return Comparison()

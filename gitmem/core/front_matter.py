@@ -121,20 +121,14 @@ def scalar(text: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError):
             pass
-    if len(text) > 1 and text[0] == "[" and text[-1] == "]":
-        return [_element(found[1]) for found in _FLOW.finditer(text[1:-1]) if found[1]]
+    if len(text) > 1 and text[0] == "[" and text[-1] == "]":  # a list within is flat
+        return [scalar(found[1].strip("[] ")) for found in _FLOW.finditer(text[1:-1]) if found[1]]
     if len(text) > 1 and text[0] == text[-1] == '"':
         return _ESCAPE.sub(_unescaped, text[1:-1])
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     text = text.partition(" #")[0].rstrip()
     return "" if text in ("~", "null") else text
-
-
-def _element(text: str) -> Any:
-    """Of a list; a list within is flat, as deep as it may be."""
-    text = text.strip()
-    return scalar(text.strip("[] ") if text.startswith("[") else text)
 
 
 def _unescaped(found: re.Match[str]) -> str:

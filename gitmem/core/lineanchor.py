@@ -35,19 +35,10 @@ def split(path: str) -> tuple[str, str]:
 
 def wrong(lines: str) -> str:
     """What is wrong with text meant as lines, in words that follow its name; "" for nothing."""
-    first, dash, last = lines.partition("-")
-    if parse(lines) or not (first + last).isascii() or not (first + last).isdigit():
+    digits = lines.replace("-", "", 1)
+    if parse(lines) or not (digits.isascii() and digits.isdigit()):
         return ""
-    if not first or (dash and not last):
-        return "names no whole range"
-    begin, end = int(first[:9]), int(last[:9]) if dash else int(first[:9])
-    if begin == 0:
-        return "begins before line 1"
-    if end < begin:
-        return "ends before it begins"
-    return (
-        f"has more than {MAX_LINES:,} lines" if end - begin >= MAX_LINES else "is beyond any file"
-    )
+    return f"names no lines: they count from 1, and a range has at most {MAX_LINES:,}"
 
 
 class Layout:
@@ -139,19 +130,6 @@ class Layout:
             at = self.flat.find(core, at + 1)
         return out
 
-    def margins(self, first: int, last: int) -> tuple[int, int]:
-        """How many of some lines have nothing that counts before the others, and after them."""
-        full = [n for n in range(first, min(last, len(self._lines)) + 1) if self._lines[n - 1]]
-        return (full[0] - first, min(last, len(self._lines)) - full[-1]) if full else (0, 0)
-
-    def widened(self, found: tuple[int, int], margins: tuple[int, int]) -> tuple[int, int]:
-        first, last = found
-        while first > max(1, found[0] - margins[0]) and not self._lines[first - 2]:
-            first -= 1
-        while last < min(len(self._lines), found[1] + margins[1]) and not self._lines[last]:
-            last += 1
-        return first, last
-
 
 def _wordly(c: str) -> bool:
     return c.isalnum() or c == "_"
@@ -201,9 +179,10 @@ def find(
     state, part = old.range(*was) if old is not None else ("", "")
     if not part or (content and digest(state, part) != content):
         state, part = _hashed(there, content)
-    margins = old.margins(*was) if old is not None else (0, 0)
+    if part and there.range(*was) == (state, part):  # blank lines at its ends, too
+        return was
     return min(
-        (there.widened(found, margins) for found in there.places(state, part)),
+        there.places(state, part),
         key=lambda found: (abs(found[0] - was[0]), found),
         default=None,
     )
