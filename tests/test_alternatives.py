@@ -275,7 +275,7 @@ def test_a_private_twin_does_not_hide_the_teams_text(
     lab.git(one, "notes", "--ref=mem/team", "append", "-m", theirs.decode())
     if how == "forgotten":
         seen = [created.version, *map(record.version_of, lines)]
-        line = record.dump(record.forget(id, seen)).decode()
+        line = record.dump(record.about("forget", id, seen)).decode()
         lab.git(one, "notes", "--ref=mem/team", "append", "-m", line)
         with opened(one) as store:
             cache = store.with_cache(lambda cache: cache)[0]

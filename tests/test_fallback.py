@@ -108,7 +108,7 @@ def test_a_purge_and_a_successor_count_however_late_they_come(lab: Lab) -> None:
 def test_nothing_is_told_where_what_takes_away_cannot_be_read_in_time(lab: Lab) -> None:
     repo = full(lab)
     lines = [(line.encode(), 1, False) for line in lab.lines(repo)]
-    forget = (record.dump(record.forget("0" * 32, ["0" * 32])), 1, False)
+    forget = (record.dump(record.about("forget", "0" * 32, ["0" * 32])), 1, False)
     assert fallback._chosen([*lines, forget], time.monotonic() + 60) == lines
     assert fallback._chosen([*lines, forget], time.monotonic() - 1) is None
 

@@ -28,11 +28,11 @@ def edit(memory: str, body: str, after: list[str]) -> Record:
 
 
 def forget(memory: str, after: list[str]) -> Record:
-    return made(record.forget(memory, after))
+    return made(record.about("forget", memory, after))
 
 
 def restore(memory: str, after: list[str]) -> Record:
-    return made(record.restore(memory, after))
+    return made(record.about("restore", memory, after))
 
 
 def taken_back(records: list[Record], id: str) -> Record:
@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> list[Record]:
         elif kind == "restore":
             records.append(restore(target.id, after))
         elif kind == "share":
-            records.append(made(record.share(target.id)))
+            records.append(made(record.about("share", target.id)))
         elif kind == "purge":
             records.append(
                 made(

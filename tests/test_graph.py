@@ -228,7 +228,7 @@ def test_two_versions_of_one_memory_are_no_two_memories(world: World) -> None:
 def test_nothing_is_drawn_of_a_forgotten_memory(world: World) -> None:
     world.add(*bodies(1, 6))
     assert any("m2" in pair for pair in world.edges())
-    world.take(record.dump(record.forget(world.ids["m2"], [world.records["m2"].version])))
+    world.take(record.dump(record.about("forget", world.ids["m2"], [world.records["m2"].version])))
     assert not any("m2" in pair for pair in world.edges())
     assert "m2" not in world.ranks()[0]
 

@@ -103,7 +103,7 @@ def test_openpgp_keys_that_are_unknown_untrusted_revoked_or_expired_are_told_apa
 ) -> None:
     monkeypatch.setenv("GNUPGHOME", str(pgp.home))
     fingerprint = pgp.key("Ada <ada@example.org>")
-    data = record.share("0" * 32)
+    data = record.about("share", "0" * 32)
     armor = sign.signatures(
         keys_of({"user.signingkey": fingerprint}, lab.root),
         [record.signed_bytes(data)],

@@ -252,7 +252,7 @@ def test_a_program_that_hangs_is_ended_and_named(lab: Lab) -> None:
         {"gpg.format": "ssh", "gpg.ssh.program": str(slow), "user.signingkey": "x"}, lab.root
     )
     with pytest.raises(CannotSign, match="gave no answer"):
-        sign.lines(keys, [record.share("0" * 32)], str(lab.root), patience=0.2)
+        sign.lines(keys, [record.about("share", "0" * 32)], str(lab.root), patience=0.2)
 
 
 def test_an_import_is_signed_by_one_process_and_in_order(ring: Ring, lab: Lab) -> None:

@@ -96,7 +96,7 @@ ODD = [
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
 def test_a_broken_signature_is_never_good_and_never_an_error(lab: Lab, odd: object) -> None:
-    data = {**record.share("0" * 32), "signature": odd}
+    data = {**record.about("share", "0" * 32), "signature": odd}
     with Checker(keys_of({"gnupghome": str(lab.root)}, lab.root)) as checker:
         assert check(checker, data).state in (BAD, UNKNOWN, "none")
 
@@ -117,7 +117,9 @@ def test_every_flipped_character_of_a_signed_line_is_noticed(ring: Ring, lab: La
 def test_the_allowed_signers_file_says_whose_key_it_is_and_since_when(ring: Ring, lab: Lab) -> None:
     path = ring.repo()
     ring.key("bob")
-    data = record.share("0" * 32, author="Ada <ada@example.org>", at="2026-06-01T12:00:00Z")
+    data = record.about(
+        "share", "0" * 32, author="Ada <ada@example.org>", at="2026-06-01T12:00:00Z"
+    )
     lab.git(path, "config", "user.signingKey", str(ring.home / "ada"))
     armor = sign.signatures(
         keys_of({"gpg.format": "ssh", "user.signingkey": str(ring.home / "ada")}, path),
@@ -175,7 +177,7 @@ def test_the_allowed_signers_file_says_whose_key_it_is_and_since_when(ring: Ring
 
 
 def test_a_signature_made_for_something_else_is_bad(ring: Ring, lab: Lab) -> None:
-    data = record.share("0" * 32)
+    data = record.about("share", "0" * 32)
     for namespace in ("git", "file"):
         made = subprocess.run(
             ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", str(ring.home / "ada")],

@@ -290,7 +290,7 @@ def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
         == []
     )
     bodies = record.dump(record.create(record_content.checked({"body": f"the token is {token}"})))
-    strange = record.dump({**record.share("0" * 32), "colour": {"deep": [token]}})
+    strange = record.dump({**record.about("share", "0" * 32), "colour": {"deep": [token]}})
     found = trust.secrets([bodies, strange, f"raw {token}".encode()])
     assert [(field, rule) for _, _, field, rule in found] == [
         ("body", "github-token"),

@@ -72,14 +72,12 @@ def read(folder: str) -> Folder:
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     """(number, line) of a text file, blank lines left out."""
     try:
-        with open(path, "rb") as f:
-            for number, raw in enumerate(f, 1):
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as e:
-                    raise MemError(f"line {number} of '{path}' is not UTF-8") from e
+        with open(path, encoding="utf-8-sig", newline="\n") as f:
+            for number, line in enumerate(f, 1):
                 if line.strip():
-                    yield number, line
+                    yield number, line.rstrip("\r\n")
+    except UnicodeDecodeError as e:
+        raise MemError(f"'{path}' is not UTF-8") from e
     except OSError as e:
         raise MemError(f"cannot read '{path}': {e.strerror}", hint=_SHAPE) from e
 

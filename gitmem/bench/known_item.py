@@ -77,7 +77,10 @@ def measure(
     tell(f"asking {len(questions)} questions made of {memories} memories")
     pairs = list(questions.items())
     answers = recall.batch(store, pairs, Filter(), limit=scores.DEPTH, vectors=vectors)
-    asked = [Asked(id, questions[id], _rank(id, hits)) for id, hits in answers]
+    asked = []
+    for id, hits in answers:
+        rank = next((place for place, hit in enumerate(hits, 1) if hit["id"] == id), 0)
+        asked.append(Asked(id, questions[id], rank))
     prompts = everyday.PROMPTS
     tell(f"asking {len(prompts)} everyday prompts, as the prompt hook would")
     told, _ = store.with_cache(lambda cache: told_of(store, cache, prompts))
@@ -122,10 +125,6 @@ def _questions(store: Store, cache: Cache, most: int, seed: int) -> dict[str, st
         if question:
             out[str(data["id"])] = question
     return out
-
-
-def _rank(id: str, hits: list[dict[str, Any]]) -> int:
-    return next((place for place, hit in enumerate(hits, 1) if hit["id"] == id), 0)
 
 
 def told_of(store: Store, cache: Cache, prompts: Iterable[str]) -> list[str]:

@@ -177,24 +177,28 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
         if found:
             marked.append((found[0], [found[1]]))
             going = True
-        elif going and line.strip() and (line[0] in " \t" or _broken(marked[-1][1][-1], line)):
+        elif (
+            going
+            and line.strip()
+            and (
+                line[0] in " \t"
+                or (
+                    len(marked[-1][1][-1]) >= _WRAPPED
+                    and not commit_message.ANY_TRAILER.match(line)
+                )
+            )
+        ):
             marked[-1][1].append(line.strip())
         else:
             going = False
             rest.append(line)
         before = line.strip() or before
-    while len(rest) > 1 and (not rest[-1].strip() or _others_trailer(rest[-1])):
+    while len(rest) > 1 and (
+        not rest[-1].strip()
+        or (commit_message.ANY_TRAILER.match(rest[-1]) and not markers.trailer(rest[-1]))
+    ):
         rest.pop()
     return [(kind, "\n".join(lines)) for kind, lines in marked], "\n".join(rest).strip()
-
-
-def _broken(before: str, line: str) -> bool:
-    """Whether a line may go on with the one before it."""
-    return len(before) >= _WRAPPED and not commit_message.ANY_TRAILER.match(line)
-
-
-def _others_trailer(line: str) -> bool:
-    return bool(commit_message.ANY_TRAILER.match(line)) and not markers.trailer(line)
 
 
 def _marked(line: str) -> tuple[str, str] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core import record, redact
@@ -149,7 +148,7 @@ def _draft(store: Store, s: _Selected) -> dict[str, Any]:
     draft = {name: value for name, value in draft.items() if value not in ("", [], None)}
     # Also where it is "": the worker stands in the main worktree, and later, so today's branch
     # there does not say where this was said.
-    draft["branch"] = c.branch if not redact.check({"branch": c.branch}) else ""
+    draft["branch"] = "" if redact.holds(c.branch) else c.branch
     return draft
 
 
@@ -174,7 +173,7 @@ def _judged(
                 outcomes[place] = Outcome(KNOWN, known[c.source], "this source is known")
             elif c.role == COMMIT and excluded.has(capture_exclusions.origin(c.source)):
                 outcomes[place] = Outcome(KNOWN, reason="what it said was purged")
-            elif redact.check({"body": c.text, "paths": [*c.paths]}) or _secret_in_names(
+            elif redact.check({"body": c.text, "paths": [*c.paths]}) or redact.holds(
                 c.session, c.author, c.agent
             ):
                 outcomes[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
@@ -186,12 +185,6 @@ def _judged(
             if c.source:
                 known.setdefault(c.source, "")  # told twice in one batch
     return selected
-
-
-@lru_cache(1024)
-def _secret_in_names(session: str, author: str, agent: str) -> bool:
-    """Whether the names beside a text look like a secret: the session is part of the source."""
-    return bool(redact.check({"session": session, "author": author, "agent": agent}))
 
 
 def _judge(

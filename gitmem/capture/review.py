@@ -18,7 +18,7 @@ from ..core.errors import MemError, Refused
 from ..core.record_fields import ENTRIES, FIELDS, LINE, LIST, SET, WORD
 from ..engine import memory_rows
 from ..engine.filters import Filter
-from ..memory import memories, recall, remember, review_records, write_gate
+from ..memory import memories, recall, remember, review_records, similarity, write_gate
 from ..memory.memories import SHORTEST
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
@@ -45,16 +45,10 @@ class Outcome(NamedTuple):
 def find(store: Store, prefix: str) -> Suggestion:
     """The suggestion an id prefix names. Raises MemError for none or several."""
     found = store.with_cache(suggestions.stored)[0]
-    suggestion = review_records.find(found.values(), prefix)
-    if suggestion:
+    if suggestion := review_records.find(found.values(), prefix):
         return suggestion
-    low = prefix.strip().lower()
-    if not memories.is_prefix(low):
-        raise MemError(
-            f"'{prefix[:40]}' is no id of a suggestion",
-            hint=f"`git mem review --list` shows them; {SHORTEST} digits are the least",
-        )
-    raise MemError(f"no suggestion '{low[:40]}'", hint="`git mem review --list` shows what waits")
+    hint = f"`git mem review --list` shows them; {SHORTEST} digits are the least"
+    raise MemError(f"no suggestion '{prefix.strip()[:40]}'", hint=hint)
 
 
 def accept(
@@ -181,7 +175,7 @@ def merge(
 
 def merged(old: str, new: str) -> str:
     """Both texts; the old one where it says the new one already."""
-    if suggestions.same({"body": new}) in suggestions.same({"body": old}):
+    if similarity.normal(new) in similarity.normal(old):
         return old
     return f"{old.rstrip()}\n\n{new.strip()}"
 

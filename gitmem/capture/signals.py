@@ -72,6 +72,7 @@ _ERRAND = pattern(
     r"(?:please |also |and )*(?:don'?t|do not|never|always) (?:forget|remember)? ?(?:to)\b|"
     r"(?:please |also |and )*remember to\b"
 )
+_DOUBTFUL = (_HYPOTHESIS, _ERRAND, _QUESTION)
 _SHELL = re.compile(
     r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|"
     r"docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|"
@@ -98,16 +99,12 @@ def read(role: str, text: str) -> Signal | None:
     if marked:
         return Signal("stated", marked[0], STATED)
     for sentence in sentences:
-        if sentence.endswith("?") or _doubtful(sentence):
+        if sentence.endswith("?") or any(p.match(sentence) for p in _DOUBTFUL):
             continue
         for type, stated in _STATED:
             if stated.match(sentence) and len(WORD.findall(sentence)) > 4:
                 return Signal("stated", type, STATED)
     return None
-
-
-def _doubtful(sentence: str) -> bool:
-    return any(p.match(sentence) for p in (_HYPOTHESIS, _ERRAND, _QUESTION))
 
 
 def _empty(text: str, sentences: list[str]) -> bool:

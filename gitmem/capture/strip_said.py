@@ -29,7 +29,7 @@ def own(text: str) -> str:
                 kept.pop()
             if kept and kept[-1].rstrip().endswith(_WROTE):
                 kept.pop()
-        elif _recalled(word) or _listed(word) or _told(word):
+        elif _hit(word):
             details = True
         elif _shows(word):
             showing = True
@@ -71,25 +71,20 @@ def _id(word: str) -> bool:
     return 8 <= len(word) <= 32 and _HEX.issuperset(word)
 
 
-def _recalled(line: str) -> bool:
-    """`d4ff89a4 1.00 hybrid Title`."""
+def _hit(line: str) -> bool:
+    """`d4ff89a4 1.00 hybrid Title` of `recall`, `d4ff89a4 2026-11-22 decision: Title` of `list`,
+    `- [d4ff89a4] (2026-11-22) Title` of a context as Markdown.
+    """
+    if line[:3] == "- [":
+        id, _, rest = line[3:45].partition("] (")
+        return _id(id) and bool(rest)
     words = line[:60].split(None, 3)
-    score = len(words) > 2 and len(words[1]) == 4 and words[1][1] == "."
-    return score and _id(words[0]) and words[2] in _WAYS
-
-
-def _listed(line: str) -> bool:
-    """`d4ff89a4 2026-11-22 decision: Title`."""
-    words = line[:60].split(None, 3)
-    return len(words) > 2 and _id(words[0]) and _day(words[1]) and words[2].endswith(":")
-
-
-def _told(line: str) -> bool:
-    """`- [d4ff89a4] (2026-11-22) Title`, of a context as Markdown."""
-    if line[:3] != "- [":
+    if len(words) < 3 or not _id(words[0]):
         return False
-    id, _, rest = line[3:45].partition("] (")
-    return _id(id) and bool(rest)
+    number, kind = words[1:3]
+    scored = len(number) == 4 and number[1] == "." and kind in _WAYS
+    dated = len(number) == 10 and number[4] == number[7] == "-" and number[:4].isdigit()
+    return scored or (dated and kind.endswith(":"))
 
 
 def _shows(line: str) -> bool:
@@ -100,7 +95,3 @@ def _shows(line: str) -> bool:
 def _field(line: str) -> bool:
     name, colon, _ = line[:24].partition(":  ")
     return bool(colon) and name.isalpha()
-
-
-def _day(word: str) -> bool:
-    return len(word) == 10 and word[4] == word[7] == "-" and word[:4].isdigit()

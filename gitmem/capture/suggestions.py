@@ -23,7 +23,7 @@ from ..core.errors import MemError
 from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..engine.document import content_digest
-from ..memory import remember, review_records, write_gate
+from ..memory import remember, review_records, similarity, write_gate
 from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING, Item
 from ..notes.notetree import is_hex
@@ -71,22 +71,23 @@ def propose(store: Store, drafts: Iterable[dict[str, Any]]) -> list[Result]:
     confidence), `p_skip` (a language model's, where it was asked), `commit` (a full id),
     `created_at` (in stored form) and `supersedes` (ids of memories whose place it would take).
     """
-    checked: list[dict[str, Any] | Result] = []
+    known: _Known | None = None
+    results: list[Result] = []
+    new: list[dict[str, Any]] = []
     for draft in drafts:
         try:
-            checked.append(_checked(store, draft))
+            data = _checked(store, draft)
         except MemError as e:
-            checked.append(Result(REFUSED, reason=e.message, hint=e.hint))
-    sound = [data for data in checked if isinstance(data, dict)]
-    if sound:
-        known = _Known(store, sound)
-        checked = [d if isinstance(d, Result) else known.reason_against(d) or d for d in checked]
-    new = [data for data in checked if isinstance(data, dict)]
+            results.append(Result(REFUSED, reason=e.message, hint=e.hint))
+            continue
+        known = known or _Known(store)
+        refused = known.reason_against(data)
+        if refused is None:
+            new.append(data)
+        stored = Result(STORED, data["id"], "", record.title_of(data), "private")
+        results.append(refused or stored)
     review_records.write(store, "suggestion", new)
-    return [
-        d if isinstance(d, Result) else Result(STORED, d["id"], "", record.title_of(d), "private")
-        for d in checked
-    ]
+    return results
 
 
 def _checked(store: Store, draft: dict[str, Any]) -> dict[str, Any]:
@@ -115,46 +116,37 @@ def _checked(store: Store, draft: dict[str, Any]) -> dict[str, Any]:
 class _Known:
     """What was suggested or is a memory already; grows with what one call adds."""
 
-    def __init__(self, store: Store, drafts: list[dict[str, Any]]) -> None:
-        known = remember.Known(store)
-        digests = {d for data in drafts for d in _digests(data)}
-        known.look_up({str(data["source"]) for data in drafts}, digests)
-        self._memories: dict[Any, tuple[str, str]] = {**known.sources, **known.digests}
-        self._purged = known.purged
+    def __init__(self, store: Store) -> None:
+        self._memories = remember.Known(store)
         self._ids = store.with_cache(stored)[0]
-        self._texts = {same(s.data): s for s in self._ids.values()}
+        self._texts = {similarity.normal(s.body): s for s in self._ids.values()}
         self._waiting = Counter(s.group for s in self._ids.values() if s.state == WAITING)
         self._most_of_a_session = store.settings.number("suggestions") * HELD
 
     def reason_against(self, data: dict[str, Any]) -> Result | None:
         """Why a draft is not stored; None for a new one, which counts as known from then on."""
         title = record.title_of(data)
-        before = self._ids.get(data["id"]) or self._texts.get(same(data))
+        new = Suggestion(data)
+        text = similarity.normal(new.body)
+        before = self._ids.get(new.id) or self._texts.get(text)
         if before:
             waits = before.state == WAITING
             reason = "it waits already" if waits else f"it was {before.state} before"
             return Result(DUPLICATE, before.memory or before.id, reason, title, "private")
-        for key in (*_digests(data), data["source"]):
-            if key in self._memories:
-                return Result(DUPLICATE, self._memories[key][0], "the same text is known", title)
-        if data["id"] in self._purged:
+        known, source = self._memories, new.text("source")
+        digests = [content_digest(new.text("title"), new.body), content_digest("", new.body)]
+        known.look_up({source}, {*digests})
+        found = [*map(known.digests.get, digests), known.sources.get(source)]
+        if memory := next(filter(None, found), None):
+            return Result(DUPLICATE, memory[0], "the same text is known", title)
+        if new.id in known.purged:
             return Result(REFUSED, reason="this memory was purged")
-        new = Suggestion(data)
         count = self._waiting[new.group]
         if count >= self._most_of_a_session:
             return Result(REFUSED, reason=f"{count} suggestions of this session wait already")
         self._waiting[new.group] += 1
-        self._texts[same(data)] = self._ids[new.id] = new
+        self._texts[text] = self._ids[new.id] = new
         return None
-
-
-def _digests(data: dict[str, Any]) -> tuple[bytes, bytes]:
-    return content_digest(data.get("title", ""), data["body"]), content_digest("", data["body"])
-
-
-def same(data: dict[str, Any]) -> str:
-    """The words of a suggestion: equal for two that say the same."""
-    return " ".join(record.clean(data["body"]).casefold().split()).strip(" .!")
 
 
 def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> None:
@@ -175,12 +167,12 @@ def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> Non
 
 def stored(cache: Cache) -> dict[str, Suggestion]:
     """{id: suggestion}, decided ones included."""
-    return review_records.stored(cache, _suggestion, VERDICTS)
 
+    def made(data: dict[str, Any]) -> Suggestion | None:
+        body = data.get("body")
+        return Suggestion(data) if isinstance(body, str) and body.strip() else None
 
-def _suggestion(data: dict[str, Any]) -> Suggestion | None:
-    body = data.get("body")
-    return Suggestion(data) if isinstance(body, str) and body.strip() else None
+    return review_records.stored(cache, made, VERDICTS)
 
 
 def waiting(store: Store) -> list[Suggestion]:

@@ -64,7 +64,7 @@ def index(url: str, places: list[str], name: str, dry_run: bool) -> Answer:
         try:
             for report in index_update.update(
                 opened,
-                index_update.places_of(places),
+                [os.path.abspath(place) for place in places or ["."]],
                 os.environ,
                 name=name,
                 dry_run=dry_run,

@@ -53,10 +53,8 @@ class Evidence:
     def __init__(
         self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0
     ) -> None:
-        self.used = used
-        self.ignored = ignored
-        self.against = against
-        self.vain = vain
+        self.used, self.ignored = used, ignored
+        self.against, self.vain = against, vain
 
     def __bool__(self) -> bool:
         return bool(self.used or self.ignored or self.against)
@@ -157,9 +155,8 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
 
 
 def rows(data: Mapping[str, Any]) -> list[Row]:
-    """What one record says of use; empty for any other record.
-
-    What a session did goes by the memory's short name (`short`), what a person said by its id."""
+    """What one record says of use: of a session by the memory's short name, of a person by its id;
+    empty for any other record."""
     if data.get("op") == "verdict":
         return _verdict(data)
     if data.get("op") == "receipt":

@@ -100,9 +100,6 @@ class Hit:
         names = ("bm25", "cosine", "lexical", "semantic", "weight", "phrases", "fused", "prior")
         return {name: getattr(self, name) for name in names}
 
-    def __repr__(self) -> str:
-        return f"Hit({self.row}, {self.retrieval}, {self.score:.4f})"
-
 
 def ceiling(wanted: Sequence[str], df: Mapping[str, int], n: int) -> float:
     """BM25 of a document of average length with each of the terms once."""
@@ -184,12 +181,9 @@ def apply_priors(hits: Sequence[Hit], priors: Mapping[int, float]) -> list[Hit]:
         prior = priors.get(hit.row, 1.0)
         hit.prior = min(PRIOR_MAX, max(1 / PRIOR_MAX, prior)) if prior == prior else 1.0
         hit.score = min(1.0, hit.fused * hit.prior)
-    return sorted(hits, key=_order_with_prior)
+    # ties stay in the order in which they came
+    return sorted(hits, key=lambda hit: (-hit.fused * hit.prior, -hit.fused))
 
 
 def _order(hit: Hit) -> tuple[float, int]:
     return (-hit.fused, hit.row)
-
-
-def _order_with_prior(hit: Hit) -> tuple[float, float]:
-    return (-hit.fused * hit.prior, -hit.fused)  # ties stay in the order in which they came

@@ -85,9 +85,6 @@ class Record:
         after = self.data.get("after")
         return [v for v in after if isinstance(v, str)] if isinstance(after, list) else []
 
-    def __repr__(self) -> str:
-        return f"Record({self.op} {self.id[:8]} {self.version[:8]})"
-
 
 _encode = fastjson.encoder(sort_keys=True)
 
@@ -211,19 +208,14 @@ def edit(
     return envelope("edit", {**fields, "id": memory, "after": sorted(after)}, at, extra)
 
 
-def forget(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """Hides the versions in `after`, and only those."""
-    return envelope("forget", {"id": memory, "after": sorted(after)}, at, extra)
-
-
-def restore(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """Takes back what the records in `after` did to this memory, and to no other."""
-    return envelope("restore", {"id": memory, "after": sorted(after)}, at, extra)
-
-
-def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """Says who moved a private memory to the team; the memory's own lines travel beside it."""
-    return envelope("share", {"id": memory}, at, extra)
+def about(
+    op: str, memory: str, after: Iterable[str] = (), *, at: str = "", **extra: Any
+) -> dict[str, Any]:
+    """A record without a text: `forget` hides the versions in `after`, and only those; `restore`
+    takes back what the records in `after` did to this memory, and to no other; `share` says who
+    moved a private memory to the team, beside which its own lines travel.
+    """
+    return envelope(op, {"id": memory}, at, {"after": sorted(after), **extra})
 
 
 def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any]:

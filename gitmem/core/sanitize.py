@@ -29,7 +29,6 @@ _PICTOGRAPHS = frozenset(
     [0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299]
 )
 _NAMED = 4  # characters of one run that people are shown; the others are counted
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
 
 def hidden(char: str) -> bool:
@@ -56,11 +55,8 @@ def inert(text: str, *, lines: bool = True) -> str:
 
 def quoted(text: str, *, lines: bool = True) -> str:
     """`inert` text as XML content or an attribute's value: it can close neither."""
-    text = inert(text, lines=lines)
-    for char, escape in _ESCAPES.items():
-        if char in text:
-            text = text.replace(char, escape)
-    return text
+    text = content(text, lines=lines).replace(">", "&gt;")
+    return text.replace('"', "&quot;").replace("'", "&apos;")
 
 
 def content(text: str, *, lines: bool = True) -> str:

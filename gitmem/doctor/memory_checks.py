@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 from ..anchors import patch_id_marks, reanchor
 from ..core import record
@@ -19,7 +20,7 @@ from ..git import reflock
 from ..notes import notetree, ref_repair
 from ..signing import trust
 from ..store import Store
-from .finding import BAD, LISTED, OK, REPAIRS, WARN, Finding, Repair
+from .finding import BAD, LISTED, OK, REPAIRS, WARN, Finding
 
 _LONG_HISTORY = 20_000  # commits from which a commit-graph is worth a word
 
@@ -67,44 +68,36 @@ def _put_back(store: Store, scope: str) -> Iterator[Finding]:
             f"{scope}: '{history.ref}' was gone or could not be read; it is at {commit} again",
             "something deleted it (`git fetch --prune`?), or a power cut emptied it; what came"
             f" after {commit} and can be read comes back with the next write; {REPAIRS}",
-            _mend(store, scope),
+            partial(_mend, store, scope),
         )
 
 
-def _mend(store: Store, scope: str) -> Repair:
+def _mend(store: Store, scope: str) -> str:
     """Puts together what of the ref can be read."""
-
-    def mend() -> str:
-        notes = store.notes(scope)
-        before = notes.git.resolve(notes.ref)
-        ref_repair.mend(notes.git, notes.ref, asked=True)
-        notes.git.close()  # it has read the ref as it was
-        notes.settle("git mem: mend", store.identity)
-        tip = notes.tip()
-        if tip and (gone := ref_repair.missing(notes.git, tip)):
-            raise MemError(
-                f"{scope}: {many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first"
-                f" is {gone[0][:12]}; nothing was written"
-            )
-        if tip == before:
-            return f"{scope}: the ref is whole; nothing was written"
-        return f"{scope}: the ref is whole again, at {tip[:12] or 'nothing'}"
-
-    return mend
+    notes = store.notes(scope)
+    before = notes.git.resolve(notes.ref)
+    ref_repair.mend(notes.git, notes.ref, asked=True)
+    notes.git.close()  # it has read the ref as it was
+    notes.settle("git mem: mend", store.identity)
+    tip = notes.tip()
+    if tip and (gone := ref_repair.missing(notes.git, tip)):
+        raise MemError(
+            f"{scope}: {many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first"
+            f" is {gone[0][:12]}; nothing was written"
+        )
+    if tip == before:
+        return f"{scope}: the ref is whole; nothing was written"
+    return f"{scope}: the ref is whole again, at {tip[:12] or 'nothing'}"
 
 
-def _tidy(store: Store, scope: str) -> Repair:
+def _tidy(store: Store, scope: str) -> str:
     """Gives each note one path, and puts lines back that another tool took out."""
-
-    def tidy() -> str:
-        notes = store.notes(scope)
-        before = notes.tip()
-        written = notes.tidy("git mem: tidy notes", store.identity)
-        if notes.tip() == before:
-            return f"{scope}: nothing was left to mend; nothing was written"
-        return f"{scope}: each note has one path, {many(written.lines, 'line')} put back"
-
-    return tidy
+    notes = store.notes(scope)
+    before = notes.tip()
+    written = notes.tidy("git mem: tidy notes", store.identity)
+    if notes.tip() == before:
+        return f"{scope}: nothing was left to mend; nothing was written"
+    return f"{scope}: each note has one path, {many(written.lines, 'line')} put back"
 
 
 def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
@@ -141,7 +134,7 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     if lost := notes.lost_lines(deep=True):
         taken = f"{scope}: {many(lost, 'line')} taken out of the notes by another tool"
         hint = f"the next write puts them back; {REPAIRS}"
-        yield Finding(WARN, f"{taken}; recall still finds them", hint, _tidy(store, scope))
+        yield Finding(WARN, f"{taken}; recall still finds them", hint, partial(_tidy, store, scope))
     with store.progress("looking for secrets", len(lines)) as advance:
         secrets = trust.secrets(counted(lines, advance))
     if secrets:
@@ -168,12 +161,12 @@ def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:
     if gone := list(dict.fromkeys(notes.missing)):
         text = f"{scope}: {many(len(gone), 'note')} of the ref cannot be read"
         hint = "`git fsck` names what is missing; where a disk is away, that comes first"
-        mend = _mend(store, scope)
+        mend = partial(_mend, store, scope)
         yield Finding(BAD, f"{text}, the first is {gone[0][:12]}", hint, mend)
     if doubled := len(notes.doubled(tip)):
         text = f"{scope}: {many(doubled, 'commit')} annotated twice, under two paths of the tree"
         hint = f"nothing is lost: git mem reads both; {REPAIRS}"
-        yield Finding(WARN, f"{text} (mixed fan-out)", hint, _tidy(store, scope))
+        yield Finding(WARN, f"{text} (mixed fan-out)", hint, partial(_tidy, store, scope))
 
 
 def _purged(store: Store) -> Iterator[Finding]:
@@ -200,7 +193,7 @@ def notes_and_cache(store: Store) -> Iterator[Finding]:
         try:
             yield from list(_scope(store, scope))
         except GitFailed as e:
-            mend = _mend(store, scope)
+            mend = partial(_mend, store, scope)
             unreadable.append(Finding(BAD, f"{scope}: {e.message}", e.hint, mend))
     if unreadable:
         yield from unreadable

@@ -283,7 +283,8 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.short}' is already forgotten")
-    data = record.forget(
+    data = record.about(
+        "forget",
         found.memory.id,
         found.seen,
         author=store.settings.author,
@@ -310,7 +311,8 @@ def restore(store: Store, prefix: str) -> Found:
     if found.counts:
         raise MemError(f"memory '{found.short}' is not forgotten")
     author = _admitted(store, {}, False)["author"]
-    data = record.restore(
+    data = record.about(
+        "restore",
         found.memory.id,
         [r.version for r in found.memory.hidden_by],
         author=author,
@@ -333,7 +335,7 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     for r in own:
         words = {k: v for k, v in r.data.items() if k not in _IDS}
         write_gate.stored(store, {}, words, allow_secret)
-    said = record.share(found.memory.id, author=store.settings.author)
+    said = record.about("share", found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
     anchors = {anchor for anchor, _ in items} - {""}
 

@@ -160,8 +160,3 @@ def _rows(
         for id, (fields, vector, _) in zip(part, made, strict=True):
             words = chain.from_iterable(field.split() for field in fields)
             yield Row(id, entries[id][0], json.dumps(admitted[id]), words, vector)
-
-
-def places_of(given: Sequence[str]) -> list[str]:
-    """The directories to index: those given, else this one."""
-    return [os.path.abspath(place) for place in given or ["."]]
