@@ -2,8 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -146,26 +145,18 @@ def index_command(
     if rebuild:
         store.discard()
         cache_file.discard(store.repo.mem_dir, name=cache_file.HISTORY)
-    read, shown = 0, store.progress
-
-    def counting(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
-        nonlocal read
-        read += total or 0
-        return shown(what, total)
 
     def count(cache: Cache) -> tuple[int, str]:
         memories, space = Filter().count(cache), cache.meta("space")
         store.trust.catch_up(cache, None)
         return memories, space
 
-    store.progress = counting
     (memories, space), _ = store.with_cache(count, deep=rebuild)
-    store.progress = shown
     anchor_state_update.update(store)
     history = commit_hits.take_in(store)
     made = _better_vectors(store) if all else None
     seconds = time.perf_counter() - start
-    facts = {"memories": memories, "lines_read": read, "space": space, "history": history}
+    facts = {"memories": memories, "space": space, "history": history}
     facts.update(seconds=round(seconds, 3), **(made or {}))
     lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
     if history["of"]:
