@@ -17,17 +17,9 @@ from ..git import commit_reader, memfile
 from ..hooks import announce
 from ..models import chosen, llamaproc, registry
 from ..store import Store
-from . import (
-    calibrate,
-    candidates,
-    capture_exclusions,
-    classify,
-    commitlog,
-    pipeline,
-    sources,
-    transcript,
-)
-from .candidates import Candidate
+from . import calibrate, capture_exclusions, classify, commitlog, pipeline, sources, transcript
+from .candidates import Candidate, strings
+from .candidates import from_events as texts_of
 from .pipeline import Outcome
 
 ALL, COMMITS = "all", "commits"
@@ -51,7 +43,7 @@ def run(store: Store) -> Iterator[None]:
 
 def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     """What was said and done in sessions."""
-    return _keep(store, candidates.from_events(events)) if store.settings["capture"] == ALL else []
+    return _keep(store, texts_of(events)) if store.settings["capture"] == ALL else []
 
 
 def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
@@ -60,7 +52,7 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         return []
     ended = {}
     for event in events:
-        path, *about = candidates.strings(event, "transcript", "session", "agent", "head", "branch")
+        path, *about = strings(event, "transcript", "session", "agent", "head", "branch")
         if path.endswith(".jsonl") and os.path.isabs(path):
             ended[path] = about
     excluded = capture_exclusions.Closed(store.repo.common_dir)

@@ -3,22 +3,9 @@
 `redact_values` judges the values. Loaded only when a text holds a telling word.
 """
 
+from gitmem.core import redact_values as values
 from gitmem.core.redact_places import NAME
 from gitmem.core.redact_rules import regex
-from gitmem.core.redact_values import (
-    aws_secret,
-    chosen,
-    encoded,
-    given,
-    identifier,
-    key,
-    likely,
-    mixing,
-    password_like,
-    random_looking,
-    signed,
-    spoken,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,25 +117,25 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
     named_so = "secret" in name[0] or "aws" in text[max(0, name.start() - 8) : name.start()].lower()
     if value.startswith("Ag") and "encryptedData" in text:  # a SealedSecret, made to be public
         return None
-    if named_so and aws_secret(value):
+    if named_so and values.aws_secret(value):
         return start, end
     said = said or (not prose and _telling(text, name, quoted))
-    if identifier(value) and said and not regex(_OTHER).search(name[0]):
+    if values.identifier(value) and said and not regex(_OTHER).search(name[0]):
         return start, end
-    if name[1] in ("_auth", "auth") and ":" in encoded(value):
+    if name[1] in ("_auth", "auth") and ":" in values.encoded(value):
         return start, end
-    if random_looking(value, hashes=name[1] not in ("token", "credential") and not prose):
+    if values.random_looking(value, hashes=name[1] not in ("token", "credential") and not prose):
         return start, end
     if word:
-        if (value.endswith("=") or len(value) >= 12) and given(encoded(value)):
+        if (value.endswith("=") or len(value) >= 12) and values.given(values.encoded(value)):
             return start, end
         if prose and not quoted and not any(c in "!@#$%^&*?" for c in value):
-            return (start, end) if spoken(value) else None
-        if password_like(value, quoted, tight):
+            return (start, end) if values.spoken(value) else None
+        if values.password_like(value, quoted, tight):
             return start, end
     elif (
         "secret" in name[0] and quoted and len(value) >= 10
-        and password_like(value, True, True) and mixing(value) >= 0.3
+        and values.password_like(value, True, True) and values.mixing(value) >= 0.3
     ):  # fmt: skip
         return start, end
     return None
@@ -160,7 +147,7 @@ def _setting(text: str, name: "re.Match[str]", value: str) -> bool:
     return (
         text[start:end].isupper()
         and regex(r"[\"'`\])]{0,2}[ \t]{0,4}[:=]").match(text, end) is not None
-        and chosen(value)
+        and values.chosen(value)
         # `GRAFANA_PASSWORD=grafana`, `DB_USER=odoo DB_PASSWORD=odoo`: everybody's examples
         and value.lower() not in text[max(0, start - 40) : start].lower()
     )
@@ -177,10 +164,10 @@ def _telling(text: str, name: "re.Match[str]", quoted: bool) -> bool:
 def _unmistakable(name: str, value: str) -> bool:
     """`use token X`, with nothing between: X mixes as only a key does."""
     if name not in _KEYS:  # `and password Tr0ub4dor&3`
-        return signed(value)
-    if len(value) < 20 or not value.isalnum() or not random_looking(value, False):
+        return values.signed(value)
+    if len(value) < 20 or not value.isalnum() or not values.random_looking(value, False):
         return False
-    return mixing(value) >= 0.25 and any(c.isupper() for c in value) and not value.isupper()
+    return values.mixing(value) >= 0.25 and any(c.isupper() for c in value) and not value.isupper()
 
 
 def _flagged(text: str, at: int) -> bool:
@@ -202,8 +189,8 @@ def manifest(text: str, low: str, found: "Found") -> None:
                 continue
             value = got[2]
             if m[1] == "d":
-                value, kept = encoded(value), key(value)
+                value, kept = values.encoded(value), values.key(value)
             else:
-                kept = likely(value)
-            if kept or (m[1] == "d" and given(value)):
+                kept = values.likely(value)
+            if kept or (m[1] == "d" and values.given(value)):
                 found.append(("password", m.start(2) + got.start(2), m.start(2) + got.end(2)))

@@ -45,16 +45,16 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
         "SELECT substr(id, 1, ?), max(type), max(confidence) FROM memory"
         " GROUP BY 1 HAVING min(id) = max(id)"
     )
-    known = {id: (type, p) for id, type, p in cache.db.execute(named, (short.DIGITS,))}
-    types = {id: type for id, (type, _) in known.items()}
-    bands = {id: band(p) for id, (_, p) in known.items()}
+    stored = cache.db.execute(named, (short.DIGITS,))
+    known = {id: (type or GONE, band(p)) for id, type, p in stored}
     by_type: dict[str, list[bool]] = defaultdict(list)
     by_band: dict[str, list[bool]] = defaultdict(list)
     by_route: dict[str, list[bool]] = defaultdict(list)
     for (session, id), routes in told.items():
         good = (session, id) in used
-        by_type[types.get(id) or GONE].append(good)
-        by_band[bands.get(id, GONE)].append(good)
+        type, sure = known.get(id, (GONE, GONE))
+        by_type[type].append(good)
+        by_band[sure].append(good)
         for route in routes:
             by_route[route].append(good)
     sessions = {session for session, _ in (*told, *used)}
@@ -70,7 +70,9 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
         "contradicted": len(against),
         "by_type": _sorted(by_type),
         "by_route": _sorted(by_route),
-        "by_confidence": _banded(by_band, [bands.get(short.of(id), GONE) for id in against]),
+        "by_confidence": _banded(
+            by_band, [known.get(short.of(id), (GONE, GONE))[1] for id in against]
+        ),
     }
 
 
