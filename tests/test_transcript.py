@@ -66,7 +66,7 @@ def test_a_private_part_is_in_no_candidate() -> None:
 
 
 def test_a_turn_has_the_name_that_the_hook_gives_it() -> None:
-    (first, *_) = transcript.candidates(str(HERE / "odd.jsonl"), "s1", "claude", "ab" * 20)
+    (first, *_) = transcript.candidates(str(HERE / "odd.jsonl"), ("s1", "claude", "ab" * 20, ""))
     assert (first.source, first.session, first.agent, first.commit) == (
         source_of("s1", "user", "Decision: keep the cache"),
         "s1",

@@ -116,10 +116,8 @@ def take(
                 found.left[_PURGED] += 1
             else:
                 head = store.repo.commit(session.head) or ""
-                texts = transcript.candidates(
-                    *(session.path, session.id, session.agent, head, session.branch),
-                    left=report.left,
-                )
+                where = session.id, session.agent, head, session.branch
+                texts = transcript.candidates(session.path, where, report.left)
                 if not head:
                     texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
                 outcomes, wrong, failed = worker_tasks.each(

@@ -28,16 +28,9 @@ class Candidate(NamedTuple):
     branch: str = ""
 
 
-def said(
-    role: str,
-    text: str,
-    session: str,
-    agent: str,
-    head: str,
-    branch: str,
-    paths: Sequence[str] = (),
-) -> Candidate:
-    """A text of a session."""
+def said(role: str, text: str, where: Sequence[str], paths: Sequence[str] = ()) -> Candidate:
+    """A text of a session. `where`: the session, its agent, its HEAD and branch."""
+    session, agent, head, branch = where
     source = source_of(session, role, text)
     return Candidate(role, text, paths, head, session, agent, source, branch=branch)
 
@@ -51,14 +44,13 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
     found: list[Candidate] = []
     touched: dict[str, dict[str, None]] = {}
     for event in events:
-        role, text, session, agent, head, branch = strings(
-            event, "role", "text", "session", "agent", "head", "branch"
-        )
+        role, text = strings(event, "role", "text")
+        where = strings(event, "session", "agent", "head", "branch")
         given = event.get("paths")
         paths = [p for p in given if isinstance(p, str) and p] if isinstance(given, list) else []
         if role not in (USER, ASSISTANT, TOOL):
             continue
-        files = touched.setdefault(session, {})
+        files = touched.setdefault(where[0], {})
         if role == USER and text.strip():
             files.clear()
         elif role == TOOL:
@@ -66,7 +58,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
         if text.strip():
             about = {USER: [], ASSISTANT: list(files), TOOL: paths}[role]
             about = about if len(about) <= MOST_PATHS else []
-            found.append(said(role, text, session, agent, head, branch, about))
+            found.append(said(role, text, where, about))
     return found
 
 

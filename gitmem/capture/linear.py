@@ -128,11 +128,7 @@ class Model:
     """The packaged model with a calibration. `encoder`: whether the encoder may read turns."""
 
     def __init__(self, data: dict[str, Any], encoder: bool = False) -> None:
-        if data["features"] != features.VERSION:
-            raise ValueError(
-                f"'{PATH}' is for version {data['features']} of the features, this is"
-                f" {features.VERSION}"
-            )
+        assert data["features"] == features.VERSION, "tools/train_capture.py makes the model anew"
         self.calibration = PACKAGED
         self._by_table = _Judge(dict.fromkeys(("user", "other"), data["keep"]), data)
         encoded = data["encoded"]

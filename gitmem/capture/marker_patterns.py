@@ -126,6 +126,8 @@ COMPLAINT = pattern(
 )
 # `Don't … yet`: holds for now only.
 NOT_YET = pattern(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b")
+# Claims nothing.
+IDLE = (BLANK, ASKS, SUPPOSES, COMPLAINT, POINTS, NOT_YET)
 # `Ask Anna …`: an errand.
 ASK_SOMEBODY = pattern(r"(?:ask|call|e-?mail|remind|tell|write to) \w+")
 # Refers to this conversation: an attachment, the next message.

@@ -108,15 +108,7 @@ def claims(text: str, rule: bool = False) -> bool:
     words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
     if len(words) < (2 if rule else 3) or said.endswith("?"):
         return False
-    idle = (
-        patterns.BLANK,
-        patterns.ASKS,
-        patterns.SUPPOSES,
-        patterns.COMPLAINT,
-        patterns.POINTS,
-        patterns.NOT_YET,
-    )
-    if any(p.match(said) for p in idle) or patterns.LOOSE.search(said):
+    if any(p.match(said) for p in patterns.IDLE) or patterns.LOOSE.search(said):
         return False
     passing = patterns.PASSING.search(said)
     if patterns.THEN.search(said) or (patterns.ASK_SOMEBODY.match(said) and (not rule or passing)):

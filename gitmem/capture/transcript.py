@@ -22,7 +22,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core import fastjson
@@ -53,19 +53,13 @@ class _Message(NamedTuple):
 
 
 def candidates(
-    path: str,
-    session: str = "",
-    agent: str = "",
-    head: str = "",
-    branch: str = "",
-    *,
-    left: Counter[str] | None = None,
+    path: str, where: Sequence[str] = ("", "", "", ""), left: Counter[str] | None = None
 ) -> list[Candidate]:
-    """What was said in a conversation, in its order; empty for a file that is none. `left` counts
-    the turns that are left out, by reason.
+    """What was said in a conversation, in its order; empty for a file that is none. `where` as in
+    `candidates.said`; `left` counts the turns that are left out, by reason.
     """
     found = [*turns(_lines(path), Counter() if left is None else left)][-TURNS:]
-    return [said(m.role, m.text, session, agent, head, branch)._replace(at=m.at) for m in found]
+    return [said(m.role, m.text, where)._replace(at=m.at) for m in found]
 
 
 def turns(lines: Iterable[bytes], left: Counter[str]) -> Iterator[_Message]:

@@ -61,7 +61,7 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         if not excluded.has(capture_exclusions.origin(sources.source_of(about[0], "", ""))):
             size = os.path.getsize(path) if os.path.isfile(path) else 0
             # Each turn was judged when it was said: a model is not asked again.
-            outcomes += _keep(store, transcript.candidates(path, *about), again=True)
+            outcomes += _keep(store, transcript.candidates(path, about), again=True)
             transcript.note_read(store.repo.mem_dir, {path: size})
     return outcomes
 
