@@ -1,5 +1,6 @@
-"""Whether a text that capture would keep is already known: as a memory, a suggestion, a forgotten
-memory, or a text of the same run; and which memory a new decision takes the place of.
+"""Whether a text that capture would keep is known: as a memory, a suggestion, in the same run.
+
+Also which memory a new decision takes the place of. What was forgotten is known.
 
 Words decide (`memory/similarity`); vectors only choose the memories to compare with.
 """
