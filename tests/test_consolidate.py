@@ -13,7 +13,7 @@ from consolidate_world import AGAIN, COOKIES, MONDAY, POSTGRES, REDIS, WIPED, Pl
 
 from gitmem import worker
 from gitmem.hooks import announce
-from gitmem.memory import consolidate, memories, proposals
+from gitmem.memory import consolidate, proposals
 
 
 @pytest.fixture
@@ -102,63 +102,6 @@ def test_two_events_in_the_same_words_are_two_memories(place: Place) -> None:
     place.lab.git(place.repo, "commit", "-q", "--allow-empty", "-m", "later")
     place.add("The crash came from a stale lock in the upload queue", type="bugfix")
     assert place.look(rc=(1,)) == []
-
-
-def test_concurrent_versions_are_proposed_and_made_one(place: Place) -> None:
-    (a,) = place.add("The cache is in SQLite", scope="private")
-    store = place.store()
-    try:
-        before = memories.find(store, a)
-        one, other = (
-            memories._edited(store, before, {"body": f"The cache is in {what}"}, False, True)
-            for what in ("SQLite, in WAL mode", "SQLite, on disk")
-        )
-        memories._append(store, "private", [one], "edit")
-        memories._append(store, "private", [other], "edit")
-    finally:
-        store.close()
-    (found,) = place.look()
-    assert (found["kind"], found["memories"][0]["id"], len(found["memories"][0]["versions"])) == (
-        "versions",
-        a,
-        2,
-    )
-    place.review("--edit", found["id"], "-m", "The cache is in SQLite, in WAL mode, on disk")
-    assert place.bodies() == {"The cache is in SQLite, in WAL mode, on disk"}
-    assert place.look(rc=(1,)) == []
-
-
-def test_a_team_memory_that_only_a_private_one_replaced_is_proposed_for_sharing(
-    place: Place,
-) -> None:
-    (a,) = place.add(REDIS)
-    store = place.store()
-    try:
-        memories.supersede(
-            store, a, {"body": COOKIES}, scope="private"
-        )  # as an accepted suggestion does
-    finally:
-        store.close()
-    (found,) = place.look()
-    assert (found["kind"], found["memories"][0]["id"]) == ("share", a)
-    assert place.review("--accept", found["id"], rc=(1,))[0]["status"] == "refused"
-    place.review("--accept", found["id"], "--team")
-    assert [(m["body"], m["scope"]) for m in place.lab.json(place.repo, "list", "--all")] == [
-        (COOKIES, "team")
-    ]
-
-
-def test_a_text_that_names_a_superseded_memory_is_proposed_for_the_new_name(place: Place) -> None:
-    (a,) = place.add(REDIS, scope="private")
-    (b,) = place.add(
-        f"The login timeout follows from memory {a[:8]} and nothing else", scope="private"
-    )
-    place.lab.mem(place.repo, "supersede", a, COOKIES)
-    new = next(m["id"] for m in place.lab.json(place.repo, "list", "--all") if m["body"] == COOKIES)
-    (found,) = place.look()
-    assert (found["kind"], [m["id"] for m in found["memories"]]) == ("cites", [b, a, new])
-    place.review("--accept", found["id"])
-    assert f"The login timeout follows from memory {new[:8]} and nothing else" in place.bodies()
 
 
 def test_show_and_list_say_what_contradicts_a_memory_until_it_is_decided(place: Place) -> None:

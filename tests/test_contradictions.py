@@ -238,22 +238,3 @@ def test_what_something_else_covers_too_or_a_person_forgot_does_not_come_back(pl
     place.lab.mem(place.repo, "forget", a)
     assert place.lab.json(place.repo, "purge", one, "--force")["comes_back"] == []
     assert place.show(a)["status"] == "forgotten"
-
-
-# Bounds
-
-
-def test_of_what_was_replaced_only_the_newest_are_looked_at(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (a,) = place.add(REDIS, scope="private")
-    place.add(f"The login timeout follows from memory {a[:8]} and nothing else", scope="private")
-    place.lab.mem(place.repo, "supersede", a, "Nobody may touch the staging cluster")
-    store = place.store()
-    try:
-        for most, kinds in ((1, [consolidate.CITES]), (0, [])):
-            monkeypatch.setattr(consolidate, "REPLACED", most)
-            looked = store.with_cache(lambda cache: consolidate.find(cache))[0]
-            assert [f.kind for f in looked.found] == kinds
-    finally:
-        store.close()

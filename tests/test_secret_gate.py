@@ -17,7 +17,7 @@ from gitmem.anchors import reanchor
 from gitmem.capture import calibrate, linear, review, suggestions
 from gitmem.core.errors import Refused
 from gitmem.feedback import usage_records
-from gitmem.memory import adr, memories, proposals, remember, transfer, verdicts, write_gate
+from gitmem.memory import adr, memories, proposals, remember, transfer, write_gate
 from gitmem.store import Store, open_store
 
 # put together at run time: a scanner that reads this file finds none
@@ -344,7 +344,7 @@ def test_every_way_to_write_is_in_this_file() -> None:
     }
     words = {"memory/remember.py", "memory/memories.py"}
     # These write words through `review_records`, whose callers have to ask the gate.
-    for name in words | {"capture/suggestions.py", "capture/review.py", "memory/verdicts.py"}:
+    for name in words | {"capture/suggestions.py", "capture/review.py", "memory/proposals.py"}:
         assert "write_gate." in (root / name).read_text(encoding="utf-8"), name
     # ids, numbers and `Store.author` alone
     records = {
@@ -358,7 +358,7 @@ def test_every_way_to_write_is_in_this_file() -> None:
     assert callers == words | records
     for name in records:
         assert "settings.author" not in (root / name).read_text(encoding="utf-8"), name
-    assert adr and reanchor and proposals and verdicts
+    assert adr and reanchor and proposals
 
 
 def test_a_secret_in_the_name_is_in_no_notes_commit(

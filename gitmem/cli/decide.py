@@ -9,8 +9,7 @@ from ..capture import review
 from ..capture.suggestions import Suggestion
 from ..core import record
 from ..core.errors import MemError, UsageError
-from ..memory import memories, review_records, verdicts
-from ..memory.consolidate import PAIRS, SHARE, VERSIONS
+from ..memory import memories, proposals, review_records
 from ..memory.proposals import Proposal
 from ..store import Store
 from .common import from_editor, interactive
@@ -62,16 +61,14 @@ def _accept(store: Store, item: Item, given: Decision) -> Answer:
         changes = {"body": given.text, "title": given.title, "type": given.type}
         said = {name: text for name, text in changes.items() if text}
         return _stored(review.accept(store, item, said, scope=scope, allow_secret=secret))
-    item = verdicts.accept(
+    item = proposals.accept(
         store, item, given.keep, given.text, team=given.team, allow_secret=secret
     )
     automemory_export.tend(store)  # an agent's file of a memory that is no longer shown goes, too
     stays = memories.find(store, item.memory)
     title = record.clean(record.title_of(stays.record.data))
     facts = {"memory": item.memory, "scope": stays.scope, "title": title}
-    verb = "shared" if item.kind == SHARE else "kept"
-    line = f"{verb} {item.memory[:8]} [{stays.scope}] {title}"
-    return _settled(item, facts, line)
+    return _settled(item, facts, f"kept {item.memory[:8]} [{stays.scope}] {title}")
 
 
 def merge(store: Store, item: Item, given: Decision) -> Answer:
@@ -87,9 +84,9 @@ def merge(store: Store, item: Item, given: Decision) -> Answer:
 def reject(store: Store, item: Item, given: Decision) -> Answer:
     if isinstance(item, Suggestion):
         return _stored(review.reject(store, item))
-    line = f"rejected {item.id[:8]}: all of it stays as it is, and it is not proposed again"
+    line = f"rejected {item.id[:8]}: both stay as they are, and it is not proposed again"
     nothing = {"memory": None, "scope": None, "title": None}
-    return _settled(verdicts.reject(store, item), nothing, line)
+    return _settled(proposals.reject(store, item), nothing, line)
 
 
 def edited(store: Store, initial: str, hint: str = "") -> str:
@@ -129,12 +126,6 @@ def _settled(p: Proposal, memory: dict[str, Any], line: str) -> Answer:
 
 
 def both_texts(p: Proposal) -> str:
-    """All texts of a proposal, for the editor: the one that would stay first."""
-    first = p.found[p.ids[0]]
-    if p.kind == VERSIONS:
-        return "\n\n".join(str(r.data["body"]) for r in first.memory.versions)
-    if p.kind in PAIRS:
-        order = sorted(p.ids, key=lambda id: id != p.keep)
-    else:
-        order = [p.ids[1 if p.kind == SHARE else 0]]
+    """The texts of a proposal, for the editor: the one that would stay first."""
+    order = sorted(p.ids, key=lambda id: id != p.keep)
     return "\n\n".join(str(p.found[id].record.data["body"]) for id in order)

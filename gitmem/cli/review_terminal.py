@@ -7,7 +7,6 @@ from ..capture import review, suggestions
 from ..capture.suggestions import Suggestion
 from ..core.errors import MemError
 from ..memory import memories, proposals
-from ..memory.consolidate import PAIRS, SHARE, VERSIONS
 from ..memory.proposals import Proposal
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
@@ -89,27 +88,20 @@ def _one(store: Store, item: Item, place: str) -> bool:
 
 
 def _of_proposal(p: Proposal) -> _Keys:
-    if p.kind in PAIRS:
-        first = [("a", f"keep {p.ids.index(p.keep) + 1}")] if p.keep else []
-        one = [("1", "keep the first"), ("2", "keep the second")]
-        return [*first, *one, ("e", "one text for both"), ("r", "keep both"), *_LAST]
-    accept = {SHARE: "share it with the team", VERSIONS: "keep the first version"}
-    said = accept.get(p.kind, "name the new one instead")
-    return [("a", said), ("e", "edit"), ("r", "reject"), *_LAST]
+    first = [("a", f"keep {p.ids.index(p.keep) + 1}")] if p.keep else []
+    one = [("1", "keep the first"), ("2", "keep the second")]
+    return [*first, *one, ("e", "one text for both"), ("r", "keep both"), *_LAST]
 
 
 def _decide_proposal(store: Store, p: Proposal, key: str) -> Answer | None:
     """Does what a key says; None where nothing was decided."""
     if key == "r":
         return decide.reject(store, p, Decision())
-    keep = p.ids[int(key) - 1] if key in ("1", "2") and p.kind in PAIRS else ""
+    keep = p.ids[int(key) - 1] if key in ("1", "2") else ""
     if not keep and key not in ("a", "e"):
         return None
     text = decide.edited(store, decide.both_texts(p)) if key == "e" else ""
-    team = p.team
-    if p.kind in PAIRS:
-        stays = "" if text else keep or p.keep
-        team = any(found.scope == "team" for id, found in p.found.items() if id != stays)
+    team = p.team("" if text else keep or p.keep)
     if team and not confirmed("this changes the team's notes, for everybody to see. Go on?"):
         return None
     do = decide.edit if text else decide.accept

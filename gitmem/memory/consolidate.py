@@ -2,15 +2,14 @@
 
 Pairs are compared that have near vectors (the MOST nearest earlier memories with a cosine of
 NEAREST or more), equal texts, or a path that both name. Then the words decide (`relation`), for few
-false proposals. Other findings need no comparison: the records say which memories were replaced or
-edited in two places.
+false proposals.
 
 Promise: no pair is found by its vectors alone. Comparing stops when its time is over and goes on
 there the next time; a new memory is compared with all that were there before it.
 
 Not found: the same in quite other words, a memory whose MOST nearest are others, paths and texts
-that more than CROWD memories have, two events in nearly the same words (two fixes of two bugs are
-two memories), and what became of all but the REPLACED newest replaced ones.
+that more than CROWD memories have, and two events in nearly the same words (two fixes of two bugs
+are two memories).
 """
 
 from __future__ import annotations
@@ -21,28 +20,25 @@ from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..core import id_mentions, record
+from ..core import record
 from ..core.digest import sha256
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
 from ..engine.document import vector_text
-from ..engine.memory_rows import SUPERSEDED, TEAM
-from . import memories, relation, similarity
+from ..engine.memory_rows import TEAM
+from . import relation, similarity
 
-MERGE, VERSIONS, SHARE, CITES = "merge", "versions", "share", "cites"
+MERGE = "merge"
 SUPERSEDE, CONTRADICTION = contradictions.SUPERSEDE, contradictions.CONTRADICTION
 # In the order in which they are put before a person.
-KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)
-PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
+KINDS = (CONTRADICTION, SUPERSEDE, MERGE)
 
 SAME, ALL, WORDING = "same", "all of it", "later wording"
 AGAINST, VALUE = contradictions.AGAINST, contradictions.VALUE
-EDITED, YOURS, REPLACED_NAME = "edited twice", "yours alone", "names a replaced one"
 
 NEAREST = 0.6  # cosine from which a pair of vectors is looked at
 MOST = 8  # pairs of one memory by its vector
 CROWD = 40  # memories that name one path; of more, they are not about it
-REPLACED = 2_000  # memories
 _KEPT = 20_000  # memories whose texts are kept while one call compares
 # What happened once, at one commit: the same words about another commit are another event.
 _EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "handoff"])
@@ -65,23 +61,17 @@ class Memory:
 
 class Finding(NamedTuple):
     kind: str
-    # The older first; of VERSIONS the one; of SHARE (the team's old one, the private one that
-    # replaces it); of CITES (the one that cites, the superseded one, the one in its place).
-    ids: tuple[str, ...]
+    ids: tuple[str, str]  # the older first
     keep: str = ""  # which would stay, "" where only a person can say
     why: str = ""
     near: float = 1.0
-    row: int = 0  # of a pair: the later one
+    row: int = 0  # the later one
     slot: relation.Slot | None = None
-    heads: tuple[str, ...] = ()  # of VERSIONS: the versions that stand beside each other
 
     @property
     def id(self) -> str:
-        """Names the pair, whatever is proposed about it; of the other kinds what was found."""
-        words = [self.kind, *self.ids, *sorted(self.heads)]
-        if self.kind in PAIRS:
-            words = ["pair", *sorted(self.ids)]
-        text = "git mem proposal 1\n" + "\n".join(words)
+        """Names the pair, whatever is proposed about it."""
+        text = "\n".join(["git mem proposal 1", "pair", *sorted(self.ids)])
         return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -111,7 +101,7 @@ def find(
         data, scope, _ = memory_rows.load(cache, [row])[0]
         return Memory(row, data, bool(scope & TEAM), latest)
 
-    found = [f for f in _without_comparing(cache) if f.id not in known][:most]
+    found: list[Finding] = []
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
     same: dict[str, set[str]] = {}
@@ -153,68 +143,6 @@ def _joined(same: dict[str, set[str]], one: str, other: str) -> bool:
     both = mine | theirs
     same.update(dict.fromkeys(both, both))
     return True
-
-
-# What the records themselves say
-
-
-def _without_comparing(cache: Cache) -> Iterator[Finding]:
-    edited = (
-        "SELECT id FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER BY max(row)"
-    )
-    for (id,) in cache.db.execute(edited).fetchall():
-        heads = tuple(memories.load(cache, id).memory.heads)
-        yield Finding(VERSIONS, (id,), id, EDITED, heads=heads)
-    found = cache.db.execute(_SUCCESSORS, (REPLACED,)).fetchall()
-    successors = {id: (by, team) for id, by, team in found}
-    for (id,) in cache.db.execute(_REPLACED_PRIVATELY).fetchall():
-        by, team = successors.get(id, ("", TEAM))
-        if not team:
-            yield Finding(SHARE, (id, by), by, YOURS)
-    for id, by, _ in found:
-        for name in _citing(cache, id):
-            if name not in (id, by):
-                yield Finding(CITES, (name, id, by), by, REPLACED_NAME)
-
-
-# Of the newest superseded memories: the active one at the end of the chain of those that took their
-# place, where it is the only one, and whether that is the team's.
-_SUCCESSORS = f"""
-    WITH RECURSIVE old(id, row) AS (
-        SELECT id, max(row) FROM memory WHERE status = {SUPERSEDED}
-        GROUP BY id ORDER BY 2 DESC LIMIT ?
-    ), chain(start, row, id) AS (
-        SELECT id, row, id FROM old UNION
-        SELECT a.start, a.row, CAST(c.memory AS TEXT) FROM chain a
-        JOIN memory m ON m.id = a.id AND m.status = {SUPERSEDED} JOIN line l ON l.n = m.line
-        JOIN effective_cover v ON v.version = l.version JOIN line c ON c.n = v.by
-    )
-    SELECT a.start, max(a.id), max(m.scope & {TEAM}) FROM chain a
-    JOIN memory m ON m.id = a.id AND m.status = 0
-    GROUP BY a.start HAVING count(DISTINCT a.id) = 1 ORDER BY a.row DESC
-"""
-# The team's memories that only a private one has replaced: in force for everybody else.
-_REPLACED_PRIVATELY = f"""
-    SELECT m.id FROM memory m JOIN line l ON l.n = m.line
-    JOIN effective_cover v ON v.version = l.version JOIN line c ON c.n = v.by
-    WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0
-    GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC
-"""
-
-
-def _citing(cache: Cache, id: str) -> Iterator[str]:
-    """Ids of memories whose body names this one."""
-    if len(id) < id_mentions.LEAST or not id.isalnum() or not id.isascii():
-        return
-    sql = (
-        "SELECT fts.rowid FROM fts JOIN memory m ON m.row = fts.rowid AND m.status = 0"
-        " WHERE fts MATCH ? LIMIT 20"
-    )
-    prefix = f'"{id[: id_mentions.LEAST].lower()}" *'
-    for (row,) in cache.db.execute(sql, (prefix,)).fetchall():
-        data = memory_rows.load(cache, [row])[0][0]
-        if id_mentions.named(record.clean(data["body"]), [id]):
-            yield str(data["id"])
 
 
 # Judging

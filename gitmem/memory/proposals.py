@@ -1,12 +1,15 @@
-"""Proposals: what consolidation found about stored memories, until a person decides.
+"""Proposals: what consolidation found about two stored memories, and what a person decides.
 
 A proposal is one record of op `suggest` with a `kind` in the private notes, a decision one of op
-`verdict` with the same id (`review_records`, `verdicts`). Neither holds a text: ids and a few fixed
-words, as `docs/format.md` has them.
+`verdict` with the same id (`review_records`). Neither holds a text: ids and a few fixed words, as
+`docs/format.md` has them.
 
 Promises. Nothing is merged without a person. A pair is proposed once, whatever became of it and
 whichever clone found it: its id is made of theirs. A proposal that does not hold any more (a memory
-was forgotten, superseded, purged, or edited so that the finding is gone) is not shown.
+was forgotten, superseded, purged, or edited so that the finding is gone) is not shown. Accepting
+writes first the memory's record and then the verdict, so a crash in between leaves a proposal that
+waits. The memory that stays keeps its id, and its new version says that it supersedes the other.
+Two clones that choose differently lose neither: each choice is a version the other had not seen.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..core import fold, id_mentions, record
+from ..core import fold, record
+from ..core.errors import MemError, Refused
 from ..engine import memory_rows
 from ..engine.cache import Cache
+from ..feedback import usage_records
 from ..hooks import announce
 from ..store import Store
-from . import consolidate, memories, review_records, similarity
-from .consolidate import CITES, KINDS, PAIRS, SHARE, VERSIONS, Finding
+from . import consolidate, memories, review_records, similarity, write_gate
+from .consolidate import CONTRADICTION, KINDS, MERGE, Finding
 from .memories import Found
 from .review_records import ACCEPTED, DECLINED, WAITING, Item
 
@@ -36,9 +41,6 @@ _WHY_IN_WORDS = {
     consolidate.WORDING: "one is a later wording of the other",
     consolidate.AGAINST: "one speaks against the other",
     consolidate.VALUE: "they differ in one value",
-    consolidate.EDITED: "edited in two places at the same time",
-    consolidate.YOURS: "only your private memory has taken the place of the team's",
-    consolidate.REPLACED_NAME: "its text names a memory that was superseded",
 }
 # Tags that say how one memory came to be.
 _MADE = {"captured", "from-prompt", "from-answer", "from-commit", "from-tool"}
@@ -56,12 +58,9 @@ class Proposal(Item):
         # Its memories, where the finding still holds; only `waiting` and `find` read them.
         self.found = found or {}
 
-    @property
-    def team(self) -> bool:
-        """Whether accepting it may change the team's notes."""
-        stays = self.keep if self.kind in PAIRS else ""
-        about = self.ids[:1] if self.kind == CITES else self.ids
-        return self.kind == SHARE or any(self.found[i].scope == "team" for i in about if i != stays)
+    def team(self, stays: str) -> bool:
+        """Whether accepting it changes the team's notes where this memory stays."""
+        return any(found.scope == "team" for id, found in self.found.items() if id != stays)
 
 
 def _proposal(finding: Finding, found: dict[str, Found]) -> Proposal:
@@ -86,12 +85,11 @@ def stored(cache: Cache) -> dict[str, Proposal]:
 
 
 def _sound(data: dict[str, Any]) -> Proposal | None:
-    """A proposal about as many memories as its kind has; None for another record."""
-    ids, kind = data.get("memories"), data.get("kind")
-    if kind not in KINDS or not isinstance(ids, list) or not all(isinstance(i, str) for i in ids):
+    """A proposal about two memories; None for another record."""
+    ids = data.get("memories")
+    if data.get("kind") not in KINDS or not isinstance(ids, list) or len(ids) != 2:
         return None
-    size = {VERSIONS: 1, CITES: 3}.get(kind, 2)
-    return Proposal(data) if len(set(ids)) == len(ids) == size else None
+    return Proposal(data) if all(isinstance(i, str) for i in ids) and ids[0] != ids[1] else None
 
 
 def waiting(store: Store) -> list[Proposal]:
@@ -115,31 +113,21 @@ def _in_force(store: Store, cache: Cache, given: Iterable[Proposal]) -> list[Pro
     holding = []
     for p in given:
         found = memories.load_many(cache, p.ids) if p.state == WAITING else {}
-        if len(found) == len(p.ids) and _holds(store, p, [found[i] for i in p.ids]):
+        if len(found) == 2 and _holds(store, p, [found[i] for i in p.ids]):
             p.found = found
             holding.append(p)
     return sorted(holding, key=lambda p: (KINDS.index(p.kind), -p.near, p.id))
 
 
-def _holds(store: Store, p: Proposal, members: list[Found]) -> bool:
+def _holds(store: Store, p: Proposal, pair: list[Found]) -> bool:
     """Whether the finding would be made again."""
-    first, last = members[0], members[-1]
-    status = [f.memory.status for f in members]
-    if p.kind == SHARE:
-        return status == [fold.SUPERSEDED, fold.ACTIVE] and last.scope != "team"
-    if status[0] != fold.ACTIVE or status[-1] != fold.ACTIVE:
+    if any(f.memory.status != fold.ACTIVE for f in pair):
         return False
-    if p.kind == VERSIONS:
-        heads = tuple(first.memory.heads)
-        again = Finding(VERSIONS, (first.memory.id,), heads=heads)
-        return len(first.memory.versions) > 1 and p.id == again.id
-    if p.kind == CITES:
-        return bool(id_mentions.named(str(first.record.data["body"]), [p.ids[1]]))
-    if p.data.get("seen") == [f.record.version for f in members]:
+    if p.data.get("seen") == [f.record.version for f in pair]:
         return True
     a, b = (
         consolidate.Memory(n, f.record.data, f.scope == "team", record.latest())
-        for n, f in enumerate(members)
+        for n, f in enumerate(pair)
     )
     return consolidate.judge(a, b, similarity.near(store.table, a.text, b.text)) is not None
 
@@ -187,11 +175,9 @@ def look(
         before = _in_force(store, cache, known.values())
         room = max(0, min(most, HELD - len(before)))
         found = sorted(looked.found, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))
-        found = [*{f.id: f for f in found}.values()]
         made = [_proposal(f, memories.load_many(cache, f.ids)) for f in found[:room]]
         # Pairs for which there was no room are found again.
-        left = [f.row for f in found[room:] if f.kind in PAIRS]
-        upto = max(since, min([looked.upto, *left]))
+        upto = max(since, min([looked.upto, *(f.row for f in found[room:])]))
         mark = f"{upto} {int(looked.whole and upto == looked.upto)}"
         return Looked(made, before, looked.compared, looked.whole), mark
 
@@ -205,19 +191,6 @@ def look(
 # Showing
 
 
-def both(versions: list[record.Record]) -> dict[str, Any]:
-    """Tags and paths of the first version, then what the others add."""
-    tags: dict[str, None] = {}
-    paths: dict[str, Any] = {}
-    for n, r in enumerate(versions):
-        given = memory_rows.words(r.data.get("tags"))
-        tags.update(dict.fromkeys(t for t in given if n == 0 or t not in _MADE))
-        for entry in memory_rows.entries(r.data.get("paths")):
-            paths.setdefault(entry["path"], entry)
-    most = record.MAX_ITEMS
-    return {"tags": list(tags)[:most], "paths": list(paths.values())[:most]}
-
-
 def public(p: Proposal) -> dict[str, Any]:
     return {
         "id": p.id,
@@ -229,19 +202,20 @@ def public(p: Proposal) -> dict[str, Any]:
         "keep": p.keep or None,
         "memory": p.memory or None,
         "created_at": record.moment(p.data.get("at")),
-        "memories": [_member(p, i) for i in p.ids],
-        "team": bool(p.found) and p.team,
+        "memories": [_member(id, p.found.get(id)) for id in p.ids],
+        "team": p.team(p.keep),
     }
 
 
-def _member(p: Proposal, id: str) -> dict[str, Any]:
-    found = p.found.get(id)
+def _member(id: str, found: Found | None) -> dict[str, Any]:
     if found is None:
         return {"id": record.clean(id)}
     data = found.record.data
-    shown: dict[str, Any] = {
+    return {
         "id": id,
-        **_text_of(found.record),
+        "title": record.clean(record.title_of(data)),
+        "body": record.clean(str(data["body"])),
+        "author": record.clean(str(data.get("author", ""))),
         "type": record.clean(str(data.get("type", ""))),
         "scope": found.scope,
         "status": found.memory.status,
@@ -249,17 +223,93 @@ def _member(p: Proposal, id: str) -> dict[str, Any]:
         "tags": memory_rows.words(data.get("tags")),
         "paths": [path for path, _ in memory_rows.paths(data)],
     }
-    if p.kind == VERSIONS:
-        shown["versions"] = [
-            {"version": r.version, **_text_of(r), "created_at": record.moment(r.data.get("at"))}
-            for r in found.memory.versions
-        ]
-    return shown
 
 
-def _text_of(r: record.Record) -> dict[str, str]:
-    return {
-        "title": record.clean(record.title_of(r.data)),
-        "body": record.clean(str(r.data["body"])),
-        "author": record.clean(str(r.data.get("author", ""))),
-    }
+# Deciding
+
+
+def reject(store: Store, proposal: Proposal) -> Proposal:
+    """Both memories stay as they are, and the pair is not proposed again."""
+    review_records.check_undecided(proposal, "proposal")
+    return _decide(store, proposal, DECLINED, "")
+
+
+def accept(
+    store: Store,
+    proposal: Proposal,
+    keep: str = "",
+    text: str = "",
+    *,
+    team: bool = False,
+    allow_secret: bool = False,
+) -> Proposal:
+    """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: its new
+    text; `team`: the team's notes may change. Where it raises, nothing has changed.
+    """
+    text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
+    review_records.check_undecided(proposal, "proposal")
+    if not proposal.found:
+        raise MemError(
+            f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since",
+            hint="`git mem consolidate` looks again; --reject lets it rest",
+        )
+    id = _chosen(proposal, keep, text)
+    (other,) = (i for i in proposal.ids if i != id)
+    stay, gone = proposal.found[id], proposal.found[other]
+    changes: dict[str, Any] = {"body": text} if text else {}
+    if not team and proposal.team("" if changes else id):
+        raise Refused(
+            "the team's notes would change, for everybody to see", hint="--team lets them change"
+        )
+    if stay.scope == "team" and gone.scope != "team":
+        if changes:
+            memories.edit(store, id, changes, allow_secret=allow_secret)
+        memories.forget(store, other, f"memory {id} says it")
+    else:
+        if stay.scope != gone.scope:
+            memories.share(store, id, allow_secret=allow_secret)
+            stay = memories.find(store, id)
+        if proposal.kind == MERGE or proposal.why == consolidate.WORDING:
+            changes |= _both(stay.record, gone.record)
+        memories.replace(store, stay, gone, changes, allow_secret=allow_secret)
+    if proposal.kind == CONTRADICTION and not text:
+        usage_records.contradict(store, [other])  # it is called wrong, also if it comes back
+    return _decide(store, proposal, ACCEPTED, id)
+
+
+def _decide(store: Store, proposal: Proposal, said: str, memory: str) -> Proposal:
+    review_records.decide(store, [(proposal, said, memory, {"kind": proposal.kind})])
+    return proposal
+
+
+def _chosen(proposal: Proposal, keep: str, text: str) -> str:
+    """The id of the memory that stays."""
+    one, other = proposal.ids
+    if keep:
+        ids = [i for i in proposal.ids if i.startswith(keep.strip().lower())]
+        if len(ids) != 1:
+            raise Refused(
+                f"'{keep[:40]}' is {'both' if ids else 'neither'} of its memories",
+                hint=f"--keep {one[:8]} or --keep {other[:8]}",
+            )
+        return ids[0]
+    if proposal.keep:
+        return proposal.keep
+    if text:  # the team's memory, else the older one, which others may have named
+        return next((i for i in proposal.ids if proposal.found[i].scope == "team"), one)
+    raise Refused(
+        f"which of the two holds only you can say: {one[:8]} or {other[:8]}",
+        hint="--keep ID says which stays; rejecting the proposal keeps both",
+    )
+
+
+def _both(stays: record.Record, gone: record.Record) -> dict[str, Any]:
+    """Tags and paths of the one that stays, then what the other adds."""
+    words, entries = memory_rows.words, memory_rows.entries
+    added = [tag for tag in words(gone.data.get("tags")) if tag not in _MADE]
+    tags = dict.fromkeys([*words(stays.data.get("tags")), *added])
+    paths: dict[str, dict[str, Any]] = {}
+    for entry in [*entries(stays.data.get("paths")), *entries(gone.data.get("paths"))]:
+        paths.setdefault(entry["path"], entry)
+    most = record.MAX_ITEMS
+    return {"tags": list(tags)[:most], "paths": list(paths.values())[:most]}

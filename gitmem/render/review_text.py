@@ -8,7 +8,7 @@ from .terminal import block, columns, hanging, is_terminal, rule, safe, show, wi
 
 _SPEAKERS = {"user": "you said", "assistant": "the agent said"}
 
-# A memory, or a version of one, that a proposal is about: (number, object, remark).
+# A memory that a proposal is about: (number, object, remark).
 Side = tuple[str, dict[str, Any], str]
 
 
@@ -99,13 +99,9 @@ def _files(item: dict[str, Any]) -> str:
 
 
 def _sides(item: dict[str, Any]) -> list[Side]:
-    memories = item["memories"]
-    if item["kind"] == "versions" and "versions" in memories[0]:
-        versions = [{**memories[0], **version} for version in memories[0]["versions"]]
-        return [(str(n), version, "") for n, version in enumerate(versions, 1)]
-    stays = item["keep"] if len(memories) == 2 else None
     return [
-        (str(n), m, "would stay" if m["id"] == stays else "") for n, m in enumerate(memories, 1)
+        (str(n), m, "would stay" if m["id"] == item["keep"] else "")
+        for n, m in enumerate(item["memories"], 1)
     ]
 
 

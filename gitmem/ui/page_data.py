@@ -21,7 +21,6 @@ from ..engine.memory_rows import SCOPE_BITS
 from ..feedback import usage_stats
 from ..git import commit_facts
 from ..memory import graph, listing, proposals
-from ..memory.consolidate import PAIRS
 from ..memory.review_records import REJECTED, WAITING
 from ..store import Store
 
@@ -122,7 +121,7 @@ def _decided(cache: Cache) -> dict[str, dict[str, int]]:
 def _queue(store: Store) -> list[dict[str, Any]]:
     about = [
         # `choose`: a person has to say which of two memories stays.
-        {**proposals.public(p), "proposal": True, "choose": p.kind in PAIRS and not p.keep}
+        {**proposals.public(p), "proposal": True, "choose": not p.keep}
         for p in proposals.waiting(store)
     ]
     return [review.public(s) for s in suggestions.waiting(store)] + about
