@@ -131,22 +131,6 @@ def test_what_one_session_said_is_linked(world: World) -> None:
     assert world.edges("session") == {("a", "b", "session"): 1.0}
 
 
-def test_what_one_author_wrote_within_half_an_hour_is_linked(world: World) -> None:
-    other = {"author": "Bo <bo@example.org>"}
-    world.add(
-        ("a", fields("alpha", 0)),
-        ("b", fields("beta", 15)),
-        ("c", fields("gamma", 46)),
-        ("d", fields("delta", 15, **other)),
-    )
-    assert world.edges("time") == {("a", "b", "time"): 0.5}
-
-
-def test_an_import_of_one_second_says_nothing_about_time(world: World) -> None:
-    world.add(*[(str(i), fields(f"thing {i}", 7)) for i in range(graph.TYPED + 2)])
-    assert world.edges("time") == {}
-
-
 def test_like_texts_are_linked_by_common_runs_of_three_words_without_stop_words(
     world: World,
 ) -> None:

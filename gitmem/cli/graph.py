@@ -4,44 +4,40 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..memory import graph
-from .common import opened
-from .options import Answer, argument, command, flag, number, one_of, texts
+from ..store import Store
+from .options import Answer, argument, command, number, one_of
 
 
 @command("graph")
 def graph_command(
+    store: Store,
+    as_json: bool,
     id: str = argument("[ID]", "Show the neighbours of this memory.", ""),
     format: str = one_of("--format text|dot|json", "`dot`: for Graphviz."),
-    kind: list[str] = texts(
-        "--kind KIND", f"Only edges of this kind ({', '.join(graph.STRENGTH)}); repeatable."
+    kind: list[str] = one_of(
+        f"--kind {'|'.join(graph.STRENGTH)}", "Only edges of this kind; repeatable.", several=True
     ),
     limit: int = number(
         "-n --limit", "How many communities at most (default 10), neighbours (20), or nodes (100)."
     ),
-    as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show how memories are connected: communities and their central memories, or the neighbours of
     one memory.
 
     Communities need the extra `graph` (networkx). Exit code 1 where there is none.
     """
-    format = "json" if as_json else format or "text"
-    kinds = graph.kinds_of(kind)
-    with opened() as store:
-        if id:
-            found = graph.around(store, id, kinds, limit)
-            itself = [{name: found.get(name) for name in ("id", "title", "type")}]
-            nodes = [*itself, *found["neighbours"]] if "title" in found else []
-            something = bool(found["neighbours"])
-        else:
-            found = graph.overview(store, kinds, limit, format != "text")
-            nodes = found.get("nodes", [])
-            something = bool(nodes or found.get("communities"))
-    if format == "dot":
-        lines = iter(graph.dot(nodes, found["links"]))
+    kinds, as_json = kind or list(graph.STRENGTH), as_json or format == "json"
+    if id:
+        found = graph.around(store, id, kinds, limit)
+        nodes, lines = [found, *found["neighbours"]], _neighbours(found)
+        something = found["neighbours"]
     else:
-        lines = _neighbours(found) if id else _communities(found)
-    return Answer(found, lines, 0 if something else 1).print(format == "json")
+        found = graph.overview(store, kinds, limit)
+        nodes, lines = found["nodes"], _communities(found)
+        something = nodes if as_json or format == "dot" else found["communities"]
+    if format == "dot":
+        lines = iter(graph.dot([node for node in nodes if "title" in node], found["links"]))
+    return Answer(found, lines, 0 if something else 1).print(as_json)
 
 
 def _communities(found: dict[str, Any]) -> Iterator[str]:

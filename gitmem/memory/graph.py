@@ -8,7 +8,6 @@
 | file | memories that name the same file | common paths as a share of all, from FILES_FROM |
 | similar | texts with common runs of three words | Jaccard of the runs, above JACCARD |
 | near | a text and the NEAR nearest in meaning before it | cosine of the vectors, from NEAR_FROM |
-| time | two memories of one author within half an hour | 1 falling to 0 |
 
 Promise: a weight depends on the two memories alone. Of a file, a session or a run of words that
 many share, each memory is linked with the WINDOW before and behind it in time, so 10,000 memories
@@ -19,7 +18,6 @@ nothing is stored. Only ranks and communities need networkx (the extra `graph`).
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -27,7 +25,7 @@ from typing import Any
 from zlib import crc32
 
 from ..core import id_mentions, record, sanitize, text
-from ..core.errors import MemError, UsageError
+from ..core.errors import MemError
 from ..engine import document, memory_rows
 from ..engine.cache import Cache
 from ..engine.memory_rows import ACTIVE
@@ -45,7 +43,6 @@ STRENGTH = {
     "file": 0.5,
     "similar": 1.0,
     "near": 0.5,
-    "time": 0.25,
 }
 MOST = 10_000  # memories: 8 s and 400 MB with ranks and communities
 DAMPING = 0.85
@@ -58,43 +55,39 @@ SKETCH = 8  # smallest hashes that stand for a text
 # history in 8 of 10,000; 0.6: 22 and 22, 0.7: 9 and 3.
 NEAR_FROM = 0.65
 NEAR = 5
-CLOSE = 30 * 60  # seconds; commits of one piece of work are closer
 CENTRAL = 5  # memories shown of a community
 COMMUNITIES = 10
 NEIGHBOURS = 20
 NODES = 100
 _LONG = 60  # characters of a title in a drawing
-TYPED = 3  # more memories of one author and second were imported, and say nothing about time
 
 
 class Node:
     """One row of the cache, as edges need it."""
 
-    def __init__(self, row: int, at: str, author: str, data: dict[str, Any], status: int) -> None:
+    def __init__(self, row: int, data: dict[str, Any], status: int) -> None:
         self.row = row
         self.id = str(data["id"])
-        self.title = record.clean(record.title_of(data))
-        self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
         self.active = status == ACTIVE
-        self.at = at
-        self.author = author
         self.session = (memory_rows.word(data.get("session")) or "").strip()
         self.paths = frozenset(document.paths_of(data))
         self.text = document.vector_text(data)
+        self.shown = {
+            "id": record.clean(self.id),
+            "title": record.clean(record.title_of(data)),
+            "type": memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
+            **({} if self.active else {"status": "superseded"}),
+        }
 
 
 def nodes(cache: Cache) -> list[Node]:
     """The newest MOST memories that are not forgotten, the oldest first."""
-    newest = cache.db.execute(
-        "SELECT row, at, author FROM memory WHERE status < 2 AND nth = 0"
-        " ORDER BY at DESC, row DESC LIMIT ?",
-        (MOST,),
-    ).fetchall()[::-1]
-    loaded = memory_rows.load(cache, [row for row, *_ in newest])
-    return [
-        Node(row, at, author, data, status)
-        for (row, at, author), (data, _, status) in zip(newest, loaded, strict=True)
-    ]
+    newest = (
+        "SELECT row FROM memory WHERE status < 2 AND nth = 0 ORDER BY at DESC, row DESC LIMIT ?"
+    )
+    rows = [row for (row,) in cache.db.execute(newest, (MOST,))][::-1]
+    loaded = memory_rows.load(cache, rows)
+    return [Node(row, data, status) for row, (data, _, status) in zip(rows, loaded, strict=True)]
 
 
 # Edges
@@ -104,20 +97,17 @@ def edges(cache: Cache, found: list[Node]) -> Edges:
     """All edges among these nodes, which stand in the order of time."""
     active = [n for n in found if n.active]
     words = {n.row: text.terms(n.text) for n in active}
-    sessions = _crowds(active, lambda n: [n.session] if n.session else [])
-    files = {
-        _edge(a, b, "file"): jaccard(a.paths, b.paths)
-        for a, b in _crowds(active, lambda n: n.paths)
-    }
-    return {
-        **{_edge(a, b, "session"): 1.0 for a, b in sessions},
-        **{pair: share for pair, share in files.items() if share >= FILES_FROM},
-        **_supersedes(cache, {n.row for n in found}),
-        **_mentions(active, words),
-        **_similar(active, words),
-        **_near(cache, active),
-        **_time(active),
-    }
+    of = {row: runs(said) for row, said in words.items()}
+    out = {**_supersedes(cache, {n.row for n in found}), **_mentions(active, words)}
+    for a, b in _crowds(active, lambda n: [n.session] if n.session else []):
+        out[_edge(a, b, "session")] = 1.0
+    for a, b in set(_crowds(active, lambda n: n.paths)):
+        if (share := jaccard(a.paths, b.paths)) >= FILES_FROM:
+            out[_edge(a, b, "file")] = share
+    for a, b in set(_crowds(active, lambda n: sorted(of[n.row])[:SKETCH])):
+        if (share := jaccard(of[a.row], of[b.row])) > JACCARD:
+            out[_edge(a, b, "similar")] = share
+    return {**out, **_near(cache, active)}
 
 
 def _edge(a: Node, b: Node, kind: str) -> tuple[int, int, str]:
@@ -152,15 +142,13 @@ def _supersedes(cache: Cache, rows: set[int]) -> Edges:
 def _mentions(active: list[Node], words: dict[int, list[str]]) -> Edges:
     by_start: dict[str, list[Node]] = defaultdict(list)
     for node in active:
-        by_start[node.id[: id_mentions.LEAST].lower()].append(node)
+        by_start[node.id[: id_mentions.LEAST]].append(node)
     out: Edges = {}
     for node in active:
         for word in id_mentions.words(words[node.row]):
-            starting = by_start[word[: id_mentions.LEAST]]
-            named = {n.id: n for n in starting if n.id.lower().startswith(word)}
-            if len(named) == 1 and node.id not in named and id_mentions.named(node.text, named):
-                (other,) = named.values()
-                out[_edge(node, other, "mentions")] = 1.0
+            named = [n for n in by_start[word[: id_mentions.LEAST]] if n.id.startswith(word)]
+            if len({n.id for n in named}) == 1 and named[0].id != node.id:
+                out[_edge(node, named[0], "mentions")] = 1.0
     return out
 
 
@@ -176,13 +164,6 @@ def jaccard(a: frozenset[Any], b: frozenset[Any]) -> float:
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
-def _similar(active: list[Node], words: dict[int, list[str]]) -> Edges:
-    of = {row: runs(said) for row, said in words.items()}
-    pairs = set(_crowds(active, lambda n: sorted(of[n.row])[:SKETCH]))
-    shares = {_edge(a, b, "similar"): jaccard(of[a.row], of[b.row]) for a, b in pairs}
-    return {pair: share for pair, share in shares.items() if share > JACCARD}
-
-
 def _near(cache: Cache, active: list[Node]) -> Edges:
     """Each memory chooses among the memories before it, so later ones change no choice."""
     kept = cache.vectors([n.row for n in active])
@@ -193,26 +174,7 @@ def _near(cache: Cache, active: list[Node]) -> Edges:
 
     dims = len(kept[some[0].row])
     blocks = vectors.near_pairs([kept[n.row] for n in some], dims, 0, NEAR_FROM, NEAR)
-    pairs = (pair for _, block in blocks for pair in block)
-    return {_edge(some[i], some[j], "near"): cosine for i, j, cosine in pairs}
-
-
-def _time(active: list[Node]) -> Edges:
-    typed = Counter((n.author, n.at) for n in active)
-    last: dict[str, tuple[float, Node]] = {}
-    out: Edges = {}
-    for node in active:
-        if not node.at or typed[node.author, node.at] > TYPED:
-            continue
-        try:
-            at = datetime.datetime.fromisoformat(node.at).timestamp()
-        except (ValueError, OverflowError):
-            continue  # the 31st of February
-        before, other = last.get(node.author, (at - CLOSE, node))
-        if at - before < CLOSE:
-            out[_edge(node, other, "time")] = 1 - (at - before) / CLOSE
-        last[node.author] = at, node
-    return out
+    return {_edge(some[i], some[j], "near"): near for _, block in blocks for i, j, near in block}
 
 
 # Ranks and communities
@@ -235,22 +197,19 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
         ) from e
     linked = {row for a, b, _ in links for row in (a, b)}
     rows = sorted(node.row for node in found if node.active or node.row in linked)
-    undirected: dict[tuple[int, int], float] = defaultdict(float)
-    arrows: dict[tuple[int, int], float] = defaultdict(float)
-    for (a, b, kind), weight in sorted(links.items()):
-        undirected[min(a, b), max(a, b)] += STRENGTH[kind] * weight
-        arrows[b, a] += STRENGTH[kind] * weight
-        if kind != "supersedes":
-            arrows[a, b] += STRENGTH[kind] * weight
-    directed, both = networkx.DiGraph(), networkx.Graph()
-    for graph, sums in ((directed, arrows), (both, undirected)):
-        graph.add_nodes_from(rows)
-        graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in sums.items())
     if not rows:
         return {}, {}
-    rank = networkx.pagerank(directed, alpha=DAMPING)
+    weights: dict[tuple[int, int], float] = defaultdict(float)
+    for (a, b, kind), weight in sorted(links.items()):
+        weights[b, a] += STRENGTH[kind] * weight
+        if kind != "supersedes":
+            weights[a, b] += STRENGTH[kind] * weight
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(rows)
+    graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in weights.items())
+    rank = networkx.pagerank(graph, alpha=DAMPING)
     centre = {}
-    for group in networkx.community.louvain_communities(both, weight="weight", seed=0):
+    for group in networkx.community.louvain_communities(graph, weight="weight", seed=0):
         first = min(group, key=lambda row: (-rank[row], row))
         centre.update(dict.fromkeys(group, first))
     return {row: value * len(rank) for row, value in rank.items()}, centre
@@ -259,77 +218,61 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
 # For readers
 
 
-def kinds_of(names: list[str]) -> list[str]:
-    """The kinds of edges that were asked for, all where none is named. Raises UsageError."""
-    for name in names:
-        if name not in STRENGTH:
-            raise UsageError(f"no kind of edge '{name[:40]}'", hint=f"one of {', '.join(STRENGTH)}")
-    return names or list(STRENGTH)
-
-
-def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> dict[str, Any]:
-    """Communities, the largest first; if `drawn`, the first memories by rank and their edges."""
-    nodes, links = store.with_cache(_made)[0]
-    rank, centre = ranks(nodes, links)
-    by_row = {n.row: n for n in nodes}
+def overview(store: Store, kinds: Iterable[str], limit: int | None) -> dict[str, Any]:
+    """Communities, the largest first; the first memories by rank, and the edges between them."""
+    found, links = store.with_cache(_made)[0]
+    rank, centre = ranks(found, links)
+    by_row = {n.row: n for n in found}
     counts = Counter(kind for _, _, kind in links)
     order = sorted(rank, key=lambda row: (-rank[row], row))
-
-    def shown(row: int) -> dict[str, Any]:
-        community = record.clean(by_row[centre[row]].id)
-        return {**_shown(by_row[row]), "rank": round(rank[row], 3), "community": community}
-
-    out: dict[str, Any] = {
-        "memories": len({n.id for n in nodes if n.active}),
-        "edges": {kind: counts[kind] for kind in kinds},
-    }
-    if drawn:
-        rows = order[: limit or NODES]
-        out["nodes"] = [shown(row) for row in rows]
-        out["links"] = _links([by_row[row] for row in rows], links, kinds)
-        return out
     groups: dict[int, list[int]] = defaultdict(list)
     for row in order:
         groups[centre[row]].append(row)
     several = sorted((g for g in groups.values() if len(g) > 1), key=lambda g: (-len(g), g[0]))
-    out["communities"] = [
-        {
-            "size": len(group),
-            "paths": _common_paths([by_row[row] for row in group]),
-            "central": [shown(row) for row in group[:CENTRAL]],
-        }
-        for group in several[: limit or COMMUNITIES]
-    ]
-    out["single"] = len(groups) - len(several)
-    return out
+
+    def shown(row: int) -> dict[str, Any]:
+        community = by_row[centre[row]].shown["id"]
+        return {**by_row[row].shown, "rank": round(rank[row], 3), "community": community}
+
+    drawn = order[: limit or NODES]
+    return {
+        "memories": len({n.id for n in found if n.active}),
+        "edges": {kind: counts[kind] for kind in kinds},
+        "communities": [
+            {
+                "size": len(group),
+                "paths": _common_paths([by_row[row] for row in group]),
+                "central": [shown(row) for row in group[:CENTRAL]],
+            }
+            for group in several[: limit or COMMUNITIES]
+        ],
+        "single": len(groups) - len(several),
+        "nodes": [shown(row) for row in drawn],
+        "links": _links([by_row[row] for row in drawn], links, kinds),
+    }
 
 
-def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> dict[str, Any]:
+def around(store: Store, prefix: str, kinds: Iterable[str], limit: int | None) -> dict[str, Any]:
     """One memory, its neighbours with kinds and weights, strongest first, and all their links."""
     id, _ = store.with_cache(lambda cache: memories.full_id(cache, prefix))
-    nodes, links = store.with_cache(_made)[0]
-    by_row = {n.row: n for n in nodes}
-    own = [n for n in nodes if n.id == id]
+    found, links = store.with_cache(_made)[0]
+    by_row = {n.row: n for n in found}
+    own = [n for n in found if n.id == id][:1]
     near: dict[int, dict[str, float]] = defaultdict(dict)
+    strength: dict[int, float] = defaultdict(float)
     for (a, b, kind), weight in links.items():
         if kind in kinds and id in (by_row[a].id, by_row[b].id):
             newer = by_row[a].id == id
+            other = b if newer else a
             name = "superseded by" if kind == "supersedes" and not newer else kind
-            near[b if newer else a][name] = round(weight, 3)
-
-    def strength(row: int) -> float:
-        return sum(STRENGTH.get(kind, 1.0) * weight for kind, weight in near[row].items())
-
-    order = sorted(near, key=lambda row: (-strength(row), row))[: limit or NEIGHBOURS]
-    neighbours = [
-        {**_shown(by_row[row]), "kinds": dict(sorted(near[row].items(), key=lambda item: -item[1]))}
-        for row in order
-    ]
+            near[other][name] = round(weight, 3)
+            strength[other] += STRENGTH[kind] * weight
+    order = sorted(near, key=lambda row: (-strength[row], row))[: limit or NEIGHBOURS]
     return {
-        **(_shown(own[0]) if own else {"id": id}),
-        "neighbours": neighbours,
+        **(own[0].shown if own else {"id": id}),
+        "neighbours": [{**by_row[row].shown, "kinds": near[row]} for row in order],
         "more": len(near) - len(order),
-        "links": _links([*own[:1], *(by_row[row] for row in order)], links, kinds),
+        "links": _links([*own, *(by_row[row] for row in order)], links, kinds),
     }
 
 
@@ -344,13 +287,8 @@ def _common_paths(nodes: list[Node]) -> list[str]:
     return [record.clean(path) for _, path in sorted(named)[:3]]
 
 
-def _shown(node: Node) -> dict[str, Any]:
-    out = {"id": record.clean(node.id), "title": node.title, "type": node.type}
-    return out if node.active else {**out, "status": "superseded"}
-
-
-def _links(nodes: list[Node], links: Edges, kinds: list[str]) -> list[dict[str, Any]]:
-    ids = {n.row: record.clean(n.id) for n in nodes}
+def _links(nodes: list[Node], links: Edges, kinds: Iterable[str]) -> list[dict[str, Any]]:
+    ids = {n.row: n.shown["id"] for n in nodes}
     return [
         {"a": ids[a], "b": ids[b], "kind": kind, "weight": round(weight, 3)}
         for (a, b, kind), weight in sorted(links.items())
@@ -362,9 +300,7 @@ def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:
     """The lines of a drawing for Graphviz; `supersedes` has an arrow."""
     out = ["digraph memories {", "  node [shape=box, style=rounded];", "  edge [dir=none];"]
     for node in nodes:
-        title = " ".join(sanitize.shown(node["title"]).split())
-        if len(title) > _LONG:
-            title = title[: _LONG - 1] + "…"
+        title = " ".join(node["title"].split())[:_LONG]
         id, label, tip = quoted(node["id"]), quoted(title), quoted(node["type"])
         out.append(f"  {id} [label={label}, tooltip={tip}];")
     for link in links:

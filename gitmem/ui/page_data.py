@@ -100,7 +100,7 @@ def _said(r: record.Record) -> dict[str, Any]:
 def _communities(store: Store, count: int) -> list[dict[str, Any]]:
     if not (all(map(find_spec, ("networkx", "scipy"))) and 1 < count <= MOST_GRAPH):
         return []
-    found: list[dict[str, Any]] = graph.overview(store, [], None, False)["communities"]
+    found: list[dict[str, Any]] = graph.overview(store, [], None)["communities"]
     return found
 
 
