@@ -12,7 +12,6 @@ from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
-from ..core import record
 from ..embedding import reader
 from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
@@ -116,9 +115,35 @@ def _model(cache: Cache, vectors: LlamaVectors | None, without: list[str]) -> Ch
     return ask
 
 
-def recall(
+def recall(store: Store, query: str, wanted: Filter, **how: Any) -> dict[str, Any]:
+    """The answer to one question; `how` as for `answers`."""
+    return answers(store, [query], wanted, **how)[0]
+
+
+def batch(
+    store: Store, queries: Sequence[tuple[str, str]], wanted: Filter, **how: Any
+) -> list[tuple[str, list[dict[str, Any]]]]:
+    """[(query id, [{"id", "kind", "source", "score", "retrieval"}])], by the search of `recall`;
+    what an answer lacks is said once. `how` as for `answers`.
+    """
+    found = answers(store, [query for _, query in queries], wanted, **how)
+    for reason in dict.fromkeys(answer["degraded_reason"] for answer in found):
+        if reason:
+            store.warn(f"warning: {reason}")
+    shown = ("id", "kind", "source", "score", "retrieval")
+    return [
+        (id, [{name: hit[name] for name in shown} for hit in answer["hits"]])
+        for (id, _), answer in zip(queries, found, strict=True)
+    ]
+
+
+_UNREAD = "new memories wait to be indexed"
+_UNCHECKED = "signatures wait to be checked"
+
+
+def answers(
     store: Store,
-    query: str,
+    queries: Sequence[str],
     wanted: Filter,
     *,
     limit: int,
@@ -127,97 +152,94 @@ def recall(
     hot: bool = False,
     only: str = "",
     vectors: LlamaVectors | None = None,
-) -> dict[str, Any]:
-    """The answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
+) -> list[dict[str, Any]]:
+    """Each answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
     `only`: "memories" or "history"; commits are no part of a `hot` answer, and as of a revision
     only those that it reaches. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new
     records (with more, the answer is degraded) and leaves out what `mem.trust` does not let be
     injected. `vectors`: the model that the user chose, which ranks then.
     """
-
     beside = not hot and commit_hits.searchable(store, wanted, only)
 
-    def read(cache: Cache) -> dict[str, Any]:
+    def read(cache: Cache) -> list[dict[str, Any]]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
             searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
-            return _answer(searcher, query, chosen, limit, hot)
+            if hot:
+                chosen = _injectable(searcher, chosen)
+            made = [_answer(searcher, query, chosen, limit) for query in queries]
+            anchor_state_update.update_later(store, seen, searcher.stands, searcher.ages)
+            if searcher.behind and not at and store.settings.encodes:
+                spool.ask(store.repo.common_dir)
+            return made
 
-    answer, fresh = _EMPTY | {"query": query, "hits": []}, True
-    if only != "history":
-        answer, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
-    if not fresh:
-        answer["degraded"] = True
-        answer["degraded_reason"] = _UNREAD
-    if hot and answer["degraded"]:
-        spool.ask(store.repo.common_dir)
+    if only == "history":
+        found = [_shown(query, [], "MISS", 0.0) for query in queries]
+    else:
+        found, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
+        if not fresh:
+            for answer in found:
+                answer.update(degraded=True, degraded_reason=_UNREAD)
+        if hot and any(answer["degraded"] for answer in found):
+            spool.ask(store.repo.common_dir)
     if beside:
-        _add_commits(store, answer, wanted, limit, at, all_branches)
-    return answer
+        _add_commits(store, found, wanted, limit, at, all_branches)
+    return found
 
 
-_UNREAD = "new memories wait to be indexed"
-_UNCHECKED = "signatures wait to be checked"
-_EMPTY = {
-    "query": "",
-    "verdict": "MISS",
-    "probability": 0.0,
-    "degraded": False,
-    "degraded_reason": "",
-    "searched": 0,
-    "hits": [],
-}
-
-
-def _add_commits(
-    store: Store, answer: dict[str, Any], wanted: Filter, limit: int, at: str, all_branches: bool
-) -> None:
-    """Puts what the history answers into an answer of `recall`."""
-
-    def read(cache: Cache) -> tuple[commit_hits.Answer, int]:
-        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
-        return commits.ask(answer["query"], limit), commits.wanted.count(cache)
-
-    found, waiting = commit_hits.with_history(store, read)
-    history, searched = found or (commit_hits.NOTHING, 0)
-    memories = commit_hits.Answer(answer["hits"], answer["verdict"], answer["probability"])
-    both = commit_hits.merged(memories, history, limit)
-    answer.update(verdict=both.verdict, probability=round(both.sure, 4), hits=both.hits)
-    answer["history"] = {"searched": searched, "waiting": waiting}
-    if (found is None or waiting) and not answer["degraded"]:
-        answer["degraded"] = True
-        answer["degraded_reason"] = commit_hits.unsearched(waiting)
-
-
-def _answer(
-    searcher: Searcher, query: str, chosen: Filter, limit: int, hot: bool
-) -> dict[str, Any]:
-    store, cache, without = searcher.store, searcher.cache, searcher.without
-    past = isinstance(cache, Snapshot)
-    if hot:
-        chosen = _injectable(searcher, chosen)
-    hits, verdict, probability = searcher.ask(query, chosen, limit)
-    if searcher.reduced:
-        without.append(_NO_ENCODER)
-    if searcher.behind and not past and store.settings.encodes:
-        spool.ask(store.repo.common_dir)
+def _answer(searcher: Searcher, query: str, chosen: Filter, limit: int) -> dict[str, Any]:
+    store, cache = searcher.store, searcher.cache
+    hits, verdict, sure = searcher.ask(query, chosen, limit)
     rows = [hit.row for hit in hits]
     searcher.stands_of(memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows))
     objects = view.objects(store, cache, rows, stands=searcher.stands, aged=searcher.ages)
-    anchor_state_update.update_later(store, cache, searcher.stands, searcher.ages)
     for hit, item in zip(hits, objects, strict=True):
         item["score"] = round(hit.score, 4)
         item["retrieval"] = hit.retrieval
         item["explain"] = {**hit.parts(), **searcher.parts[hit.row]}
+    reasons = [*searcher.without, *[_NO_ENCODER] * searcher.reduced, ""]
+    return _shown(query, objects, verdict, sure, reasons[0], chosen.count(cache))
+
+
+def _shown(
+    query: str, hits: list[Any], verdict: str, sure: float, reason: str = "", searched: int = 0
+) -> dict[str, Any]:
     return {
         "query": query,
         "verdict": verdict,
-        "probability": round(probability, 4),
-        "degraded": bool(without),
-        "degraded_reason": "".join(without[:1]),
-        "searched": chosen.count(cache),
-        "hits": objects,
+        "probability": round(sure, 4),
+        "degraded": bool(reason),
+        "degraded_reason": reason,
+        "searched": searched,
+        "hits": hits,
     }
+
+
+def _add_commits(
+    store: Store,
+    answers: list[dict[str, Any]],
+    wanted: Filter,
+    limit: int,
+    at: str,
+    all_branches: bool,
+) -> None:
+    """Puts what the history answers into answers."""
+
+    def read(cache: Cache) -> tuple[list[commit_hits.Answer], int]:
+        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
+        found = [commits.ask(answer["query"], limit) for answer in answers]
+        return found, commits.wanted.count(cache)
+
+    found, waiting = commit_hits.with_history(store, read)
+    histories, searched = found or ([commit_hits.NOTHING] * len(answers), 0)
+    for answer, history in zip(answers, histories, strict=True):
+        own = commit_hits.Answer(answer["hits"], answer["verdict"], answer["probability"])
+        both = commit_hits.merged(own, history, limit)
+        answer.update(verdict=both.verdict, probability=round(both.sure, 4), hits=both.hits)
+        answer["history"] = {"searched": searched, "waiting": waiting}
+        if (found is None or waiting) and not answer["degraded"]:
+            reason = commit_hits.unsearched(waiting)
+            answer.update(degraded=True, degraded_reason=reason)
 
 
 def _injectable(searcher: Searcher, chosen: Filter) -> Filter:
@@ -228,71 +250,3 @@ def _injectable(searcher: Searcher, chosen: Filter) -> Filter:
         searcher.without.insert(0, _UNCHECKED)
     store.trust.most = 0
     return store.trust.injectable(cache, chosen)
-
-
-def batch(
-    store: Store,
-    queries: list[tuple[str, str]],
-    wanted: Filter,
-    *,
-    limit: int,
-    at: str = "",
-    all_branches: bool = False,
-    hot: bool = False,
-    only: str = "",
-    vectors: LlamaVectors | None = None,
-) -> list[tuple[str, list[dict[str, Any]]]]:
-    """[(query id, [{"id", "kind", "source", "score", "retrieval"}])], by the same search as
-    `recall`.
-    """
-    beside = not hot and commit_hits.searchable(store, wanted, only)
-
-    def read(cache: Cache) -> list[commit_hits.Answer]:
-        with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
-            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
-            chosen = _injectable(searcher, chosen) if hot else chosen
-            out = []
-            for _, query in queries:
-                hits, verdict, sure = searcher.ask(query, chosen, limit)
-                loaded = memory_rows.load(seen, [hit.row for hit in hits])
-                found = [
-                    {
-                        "kind": "memory",
-                        "score": round(hit.score, 4),
-                        "retrieval": hit.retrieval,
-                        "title": record.title_of(data),
-                        **{name: data.get(name) for name in ("id", "source", "body")},
-                    }
-                    for hit, (data, _, _) in zip(hits, loaded, strict=True)
-                ]
-                out.append(commit_hits.Answer(found, verdict, sure))
-        reasons = [*searcher.without, *[_NO_ENCODER] * searcher.reduced]
-        for reason in reasons[:1]:
-            store.warn(f"warning: {reason}")
-        if hot and (reasons or (searcher.behind and store.settings.encodes)):
-            spool.ask(store.repo.common_dir)
-        return out
-
-    def read_commits(cache: Cache) -> list[commit_hits.Answer]:
-        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
-        return [commits.ask(query, limit) for _, query in queries]
-
-    nothing = [commit_hits.NOTHING] * len(queries)
-    memories, fresh = nothing, True
-    if only != "history":
-        memories, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
-    if not fresh:
-        store.warn(f"warning: {_UNREAD}")
-        spool.ask(store.repo.common_dir)
-    history, waiting = commit_hits.with_history(store, read_commits) if beside else (nothing, 0)
-    if history is None or waiting:
-        store.warn(f"warning: {commit_hits.unsearched(waiting)}")
-    answers = [
-        commit_hits.merged(*pair, limit).hits
-        for pair in zip(memories, history or nothing, strict=True)
-    ]
-    shown = ("id", "kind", "source", "score", "retrieval")
-    return [
-        (id, [{name: item[name] for name in shown} for item in hits])
-        for (id, _), hits in zip(queries, answers, strict=True)
-    ]
