@@ -90,8 +90,7 @@ def by_remember(store: Store, given: dict[str, Any]) -> None:
 
 
 def by_import(store: Store, given: dict[str, Any]) -> None:
-    drafts, _, _ = transfer.drafts_of(store, json.dumps(given), "")
-    (result,) = remember.remember_many(store, drafts)
+    (result,) = remember.remember_many(store, transfer.read(json.dumps(given)))
     if result.status == remember.REFUSED:
         raise Refused(result.reason)
 

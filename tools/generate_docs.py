@@ -419,9 +419,9 @@ def formats() -> str:
     from gitmem.migration.formats import FORMATS
 
     rows = [
-        f"| `{f.name}` | {f.what} | {f'`{f.place}`' if f.place else 'a path'} |"
+        f"| `{name}` | {f.what} | {f'`{f.place}`' if f.place else 'a path'} |"
         f" {'yes' if f.private else 'no'} |"
-        for f in FORMATS.values()
+        for name, f in FORMATS.items()
     ]
     return "\n".join(["| format | what is read | from | private |", "|---|---|---|---|", *rows])
 

@@ -42,7 +42,7 @@ def import_command(
     private: bool = flag(
         "--private",
         "Into private notes (default for `claude`, `git-log`, "
-        + ", ".join(f.name for f in formats.FORMATS.values() if f.private)
+        + ", ".join(name for name, format in formats.FORMATS.items() if format.private)
         + ").",
     ),
     team: bool = flag("--team", "Store them in the shared notes."),
@@ -73,13 +73,9 @@ def import_command(
     with opened() as store:
         if format or file not in _OWN:
             format = format or formats.recognise(file)
-            piped = read_file("-") if format and file == "-" else ""
+            piped = read_file("-") if file == "-" else ""
             place = formats.Place(store, file, project, piped)
-            answer = (
-                _foreign(place, format, scope, allow_secret, dry_run)
-                if format
-                else _file(store, file, scope, allow_secret, dry_run)
-            )
+            answer = _read(place, format, scope, allow_secret, dry_run)
         elif file == "claude":  # a file of that name is './claude'
             answer = _claude(store, source, captured, allow_secret, dry_run)
         elif file == "sessions":
@@ -87,7 +83,9 @@ def import_command(
         elif file == "git-log":
             answer = _log(store, where, captured, dry_run)
         else:
-            answer = _adr(store, where, scope, allow_secret, dry_run)
+            place_given = os.path.abspath(where) if where else ""
+            how: Any = {"scope": scope, "allow_secret": allow_secret, "dry": dry_run}
+            answer = _followed(adr.take(store, place_given, **how), "path", "files", dry_run)
         if not dry_run:
             store.with_cache(lambda cache: cache.count())
         return answer
@@ -111,55 +109,9 @@ def _named(file: str, where: str, source: str) -> tuple[str, str, str]:
     return file, "", source
 
 
-def _file(store: Store, file: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
-    if os.path.isdir(file):
-        hint = "`--from FORMAT` says what wrote it"
-        raise MemError(f"no format is recognised in '{file}'", hint=hint)
-    drafts, broken, moved = transfer.drafts_of(store, read_file(file), scope)
-    for line in broken:
-        refused(line)
-    results = _stored(store, drafts, allow_secret, dry)
-    return _taken(results, {"broken": len(broken), "moved_to_head": moved, "dry_run": dry})
-
-
-def _stored(
-    store: Store, drafts: list[dict[str, Any]], allow_secret: bool, dry: bool
-) -> list[remember.Result]:
-    """The results of drafts; one that is refused is named, by its source where it has one."""
-    how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
-    results = [*remember.remember_many(store, drafts, **how)]
-    for i, (draft, result) in enumerate(zip(drafts, results, strict=True), 1):
-        if result.status == "refused":
-            name = draft.get("source")
-            refused(f"'{name}': {result.reason}" if name else f"memory {i}: {result.reason}")
-    return results
-
-
-def _taken(
-    results: list[remember.Result], facts: dict[str, Any], lines: Iterable[str] = ()
-) -> Answer:
-    """The answer about drafts that were given to `remember`."""
-    counts, dry = _counts(results, "stored", "duplicate", "refused"), facts["dry_run"]
-    failed = counts["refused"] + facts["broken"]
-    summary = (
-        f"{counts['stored']:,} {_would(dry)}stored, {counts['duplicate']:,} known,"
-        f" {failed:,} refused"
-    )
-    if left := facts.get("left_out"):
-        summary += f", {len(left)} left out"
-    other = [r for r in results if r.reason == remember.OTHER_TEXT]
-    changed = [f"{r.id[:8]} is known by its source, with another text: {r.title}" for r in other]
-    told = [*lines, *_shortened(changed), summary]
-    if moved := facts["moved_to_head"]:
-        were = "would be" if dry else "were"
-        told.append(f"{moved} name a commit that is not here; they {were} attached to HEAD")
-    facts = {**facts, "other_text": [r.id for r in other]}
-    return Answer({**counts, **facts}, told, 1 if failed else 0)
-
-
-def _foreign(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
-    """What another tool keeps."""
-    found = formats.FORMATS[name]
+def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
+    """What `git mem export`, or another tool, has written."""
+    found, what = (formats.FORMATS[name], f" of {name}") if name else (formats.OWN, "")
     drafts, skipped = [], []
     for entry in found.read(place):
         if isinstance(entry, Skipped):
@@ -169,24 +121,43 @@ def _foreign(place: formats.Place, name: str, scope: str, allow_secret: bool, dr
             drafts.append(entry)
     if not drafts and not skipped:
         raise MemError(
-            f"nothing of {name} to import", hint=f"looked in {place.path or found.place}"
+            f"nothing{what} to import",
+            hint=f"looked in {place.path or found.place}; `--from FORMAT` names what wrote it",
         )
     broken = [one for one in skipped if one.broken]
     left = [one for one in skipped if not one.broken]
     for one in broken:
         refused(f"'{one.where}': {one.why}" if one.where else one.why)
     moved = transfer.settle(place.store, drafts, scope)
-    results = _stored(place.store, drafts, allow_secret, dry)
+    how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
+    results = [*remember.remember_many(place.store, drafts, **how)]
+    for i, (draft, r) in enumerate(zip(drafts, results, strict=True), 1):
+        if r.status == "refused":
+            source = draft.get("source")
+            refused(f"'{source}': {r.reason}" if source else f"memory {i}: {r.reason}")
+    counts, would = _counts(results, "stored", "duplicate", "refused"), _would(dry)
+    failed = counts["refused"] + len(broken)
+    new = [r for r in results if r.status == "stored" and name]
+    lines = [f"{r.id[:8]} {r.title}" if r.id else f"would be stored: {r.title}" for r in new]
+    other = [r for r in results if r.reason == remember.OTHER_TEXT]
+    changed = [f"{r.id[:8]} is known by its source, with another text: {r.title}" for r in other]
+    told = [*_shortened(lines), *_left_out(left), *_shortened(changed)]
+    summary = (
+        f"{counts['stored']:,} {would}stored, {counts['duplicate']:,} known, {failed:,} refused"
+    )
+    told.append(summary + (f", {len(left)} left out" if left else ""))
+    if moved:
+        were = "would be" if dry else "were"
+        told.append(f"{moved} name a commit that is not here; they {were} attached to HEAD")
     facts = {
-        "format": name,
+        **({"format": name} if name else {}),
         "broken": len(broken),
         "left_out": [values(one, "where", "why") for one in left],
         "moved_to_head": moved,
         "dry_run": dry,
+        "other_text": [r.id for r in other],
     }
-    new = [r for r in results if r.status == "stored"]
-    lines = [f"{r.id[:8]} {r.title}" if r.id else f"would be stored: {r.title}" for r in new]
-    return _taken(results, facts, [*_shortened(lines), *_left_out(left)])
+    return Answer({**counts, **facts}, told, 1 if failed else 0)
 
 
 _SHOWN = 20  # lines of what was stored, names of what was left out for one reason
@@ -215,19 +186,31 @@ def _would(dry: bool) -> str:
     return "would be " if dry else ""
 
 
-def _changes(items: list[Any], place: str, would: str) -> Iterator[str]:
-    """A line for each item that changes something or is left out; refused ones are named at once.
-    `place`: the attribute that says where an item comes from; `would`: of `_would`.
+def _followed(
+    items: list[Any], place: str, listed: str, dry: bool, facts: dict[str, Any] | None = None
+) -> Answer:
+    """The answer about files that memories follow. `place`: the attribute that names the file;
+    `listed`: the key of the list of files.
     """
+    counts, would = _counts(items, "stored", "edited", "known", "left out", "refused"), _would(dry)
+    known = counts["known"] + sum(item.status == "ours" for item in items)
+    lines = []
     for item in items:
         where, id = getattr(item, place), f"{item.id[:8]} " if item.id else ""
         if item.status == "refused":
             refused(f"'{where}': {item.reason}", getattr(item, "hint", ""))
         elif item.status in ("stored", "edited"):
             why = f" ({item.reason})" if item.reason else ""
-            yield f"{id}{would}{item.status} {where}: {item.title}{why}"
+            lines.append(f"{id}{would}{item.status} {where}: {item.title}{why}")
         elif item.status == "left out":
-            yield f"left out {where}: {item.reason}"
+            lines.append(f"left out {where}: {item.reason}")
+    lines.append(
+        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
+        f" {known} known, {counts['left out']} left out, {counts['refused']} refused"
+    )
+    files = [values(item, place, "status", "id", "title", "reason") for item in items]
+    found = {"dry_run": dry, **{name.replace(" ", "_"): n for name, n in counts.items()}}
+    return Answer({**found, **(facts or {}), listed: files}, lines, 1 if counts["refused"] else 0)
 
 
 def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
@@ -243,18 +226,11 @@ def _claude(store: Store, directory: str, scope: str, allow_secret: bool, dry: b
     report = automemory_import.take(store, path, scope=scope, allow_secret=allow_secret, dry=dry)
     if sight and not dry:
         automemory.keep(store.repo.mem_dir, sight)
-    counts = _counts(report.items, "stored", "edited", "known", "ours", "refused")
-    would = _would(dry)
-    lines = [*_changes(report.items, "file", would)]
-    lines.append(
-        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
-        f" {counts['known'] + counts['ours']} known, {counts['refused']} refused,"
-        f" from '{report.directory}'"
-    )
-    lines += [f"MEMORY.md names '{name}', which is not there" for name in report.missing]
-    topics = [values(i, "file", "status", "id", "title", "reason") for i in report.items]
-    found = {"directory": report.directory, "dry_run": dry, **counts, "missing": report.missing}
-    return Answer({**found, "topics": topics}, lines, 1 if counts["refused"] else 0)
+    ours = sum(item.status == "ours" for item in report.items)
+    facts = {"directory": report.directory, "ours": ours, "missing": report.missing}
+    answer = _followed(report.items, "file", "topics", dry, facts)
+    missing = [f"MEMORY.md names '{name}', which is not there" for name in report.missing]
+    return answer._replace(text=[*answer.text, *missing])
 
 
 def _sessions(store: Store, most: int, dry: bool) -> Answer:
@@ -266,41 +242,37 @@ def _sessions(store: Store, most: int, dry: bool) -> Answer:
     report = past_sessions.take(store, found, most=most, dry=dry)
     for why in report.failed:
         refused(why)
-    counts = _counts((o for _, _, o in report.outcomes), "suggested", "known", "refused", "skipped")
-    lines, suggested, would = [], [], _would(dry)
+    outcomes = [o for _, _, o in report.outcomes]
+    counts = _counts(outcomes, "suggested", "known", "refused", "skipped")
+    lines, suggested = [], []
     for session, c, o in report.outcomes:
         if o.status == "suggested":
-            lines.append(_judged(c, o, f"{session.agent} {c.at[:10]}", would))
+            lines.append(_judged(c, o, f"{session.agent} {c.at[:10]}", dry))
             origin = {"agent": session.agent, **values(c, "session", "role")}
             suggested.append({**origin, **_verdict(c, o), "created_at": c.at or None})
-    beyond = sum(o.reason == pipeline.BEYOND for _, _, o in report.outcomes)
     lines.append(
-        f"{counts['suggested']} {would}suggested, {counts['known']} known, {counts['refused']}"
-        f" refused (they look like secrets), of {many(report.turns, 'turn')} in"
-        f" {many(len(report.sessions), 'session')}"
+        f"{counts['suggested']} {_would(dry)}suggested, {counts['known']} known,"
+        f" {counts['refused']} refused (they look like secrets), of {many(report.turns, 'turn')} in"
+        f" {many(len(report.sessions), 'session')}{_beyond(outcomes)}"
     )
-    if beyond:
-        lines[-1] += f"; {beyond} less sure ones were left out"
-    for noun, left in (("session", found.left), ("turn", report.left)):
-        if any(left.values()):
-            told = ", ".join(f"{n} {why}" for why, n in left.items() if n)
-            lines.append(f"{noun}s left out: {told}")
+    left_out: dict[str, Any] = {}
+    for noun, left in (("sessions", found.left), ("turns", report.left)):
+        left_out[noun] = {why: n for why, n in left.items() if n}
+        if left_out[noun]:
+            told = ", ".join(f"{n} {why}" for why, n in left_out[noun].items())
+            lines.append(f"{noun} left out: {told}")
+    left_out["less_sure"] = sum(o.reason == pipeline.BEYOND for o in outcomes)
     if counts["suggested"] and not dry:
         lines.append("nothing is a memory yet: `git mem review` decides about suggestions")
     facts = {"dry_run": dry, "sessions": len(report.sessions), "turns": report.turns, **counts}
-    left_out = {
-        "sessions": {why: n for why, n in found.left.items() if n},
-        "turns": {why: n for why, n in report.left.items() if n},
-        "less_sure": beyond,
-    }
     answer = {**facts, "left_out": left_out, "suggestions": suggested}
     return Answer(answer, lines, 1 if report.failed else 0)
 
 
-def _judged(c: Candidate, o: pipeline.Outcome, origin: str, would: str) -> str:
+def _judged(c: Candidate, o: pipeline.Outcome, origin: str, dry: bool) -> str:
     """One line about a text that capture would keep or suggest."""
     id = f"{o.id[:8]} " if o.id else ""
-    return f"{id}{would}{o.status} {origin} {o.type}: {c.text.partition(chr(10))[0][:100]}"
+    return f"{id}{_would(dry)}{o.status} {origin} {o.type}: {c.text.partition(chr(10))[0][:100]}"
 
 
 def _verdict(c: Candidate, o: pipeline.Outcome) -> dict[str, Any]:
@@ -312,6 +284,11 @@ def _verdict(c: Candidate, o: pipeline.Outcome) -> dict[str, Any]:
         "body": c.text if o.status != "refused" else None,
         "supersedes": o.old or None,
     }
+
+
+def _beyond(outcomes: Iterable[pipeline.Outcome]) -> str:
+    beyond = sum(o.reason == pipeline.BEYOND for o in outcomes)
+    return f"; {beyond} less sure ones were left out" if beyond else ""
 
 
 def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
@@ -332,38 +309,21 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     most = store.settings.number("suggestions") * suggestions.HELD
     outcomes = pipeline.keep(store, candidates, scope=scope, most=most, dry=dry)
     counts = _counts(outcomes, "kept", "suggested", "known", "refused", "skipped")
-    lines, kept, would = [], [], _would(dry)
+    lines, kept = [], []
     for c, o in zip(candidates, outcomes, strict=True):
-        if o.status not in ("kept", "suggested", "refused"):
-            continue
         if o.status == "refused":
             refused(f"commit {c.commit[:8]}: {o.reason}")
+        elif o.status in ("kept", "suggested"):
+            lines.append(_judged(c, o, c.commit[:8], dry))
         else:
-            lines.append(_judged(c, o, c.commit[:8], would))
+            continue
         about = {**values(c, "commit", "paths"), **values(o, "status", "reason")}
         kept.append({**about, **_verdict(c, o), "stage": o.stage or None})
-    summary = (
+    would, decide = _would(dry), "; `git mem review` decides about suggestions"
+    lines.append(
         f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
         f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+        f"{_beyond(outcomes)}{decide * bool(counts['suggested'] and not dry)}"
     )
-    if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
-        summary += f"; {beyond} less sure ones were left out"
-    if counts["suggested"] and not dry:
-        summary += "; `git mem review` decides about suggestions"
     found = {"dry_run": dry, "commits": len(commits), **counts, "memories": kept}
-    return Answer(found, [*lines, summary])
-
-
-def _adr(store: Store, given: str, scope: str, allow_secret: bool, dry: bool) -> Answer:
-    place = os.path.abspath(given) if given else ""
-    items = adr.take(store, place, scope=scope, allow_secret=allow_secret, dry=dry)
-    counts = _counts(items, "stored", "edited", "known", "left out", "refused")
-    would = _would(dry)
-    lines = [*_changes(items, "path", would)]
-    lines.append(
-        f"{counts['stored']} {would}stored, {counts['edited']} {would}edited,"
-        f" {counts['known']} known, {counts['left out']} left out, {counts['refused']} refused"
-    )
-    files = [values(i, "path", "status", "id", "title", "reason") for i in items]
-    found = {"dry_run": dry, **{name.replace(" ", "_"): n for name, n in counts.items()}}
-    return Answer({**found, "files": files}, lines, 1 if counts["refused"] else 0)
+    return Answer(found, lines)

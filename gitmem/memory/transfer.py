@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import sanitize
-from ..core.errors import MemError
 from ..core.record import title_of
 from ..core.record_fields import FIELDS
 from ..store import Store
@@ -106,20 +105,10 @@ def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
         yield value if isinstance(value, dict) else f"line {number} is no JSON object"
 
 
-def drafts_of(store: Store, text: str, scope: str) -> tuple[list[dict[str, Any]], list[str], int]:
-    """(the drafts, what was unreadable, how many go to HEAD: no such commit here)."""
+def read(text: str) -> Iterator[dict[str, Any] | str]:
+    """Drafts of what `export` wrote; of what cannot be read, why."""
     exported = text.lstrip("\ufeff \n")
-    if not exported:
-        raise MemError("nothing to import", hint="the input is empty")
-    read = list((from_jsonl if exported.startswith("{") else from_markdown)(exported))
-    if not read:
-        raise MemError(
-            "nothing to import",
-            hint="expected what `git mem export` writes; `--from FORMAT` names another tool",
-        )
-    drafts = [value for value in read if isinstance(value, dict)]
-    moved = settle(store, drafts, scope)
-    return drafts, [value for value in read if isinstance(value, str)], moved
+    return from_jsonl(exported) if exported.startswith("{") else from_markdown(exported)
 
 
 def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:

@@ -38,7 +38,6 @@ Reader = Callable[[Place], Iterator[Entry]]
 
 
 class Format(NamedTuple):
-    name: str
     what: str  # for people: what is read
     place: str  # its own place, for people; "" where a path must be given
     private: bool  # its memories are one person's unless said otherwise
@@ -155,67 +154,56 @@ def _note_blocks(place: Place) -> Iterator[Entry]:
                 yield from note_blocks.parse(found[2].decode(), kind, commit)
 
 
+OWN = Format("what `git mem export` writes", "", False, _exported(json_exports.own))
 FORMATS = {
-    row.name: row
-    for row in (
-        Format(
-            "claude-mem",
-            "claude-mem's SQLite database: observations and session summaries of this project",
-            "~/.claude-mem/claude-mem.db",
-            True,
-            _claude_mem,
-        ),
-        Format(
-            "markdown",
-            "Markdown with front matter: basic-memory, Obsidian, `export --format markdown`",
-            "",
-            True,
-            _markdown,
-        ),
-        Format(
-            "mcp-memory",
-            "the JSON Lines of MCP's reference memory server: entities and relations",
-            "",
-            True,
-            _exported(json_exports.graph),
-        ),
-        Format(
-            "mcp-memory-service",
-            "a JSON export of mcp-memory-service",
-            "",
-            True,
-            _exported(json_exports.service),
-        ),
-        Format(
-            "git-notes-memory",
-            "the notes of git-notes-memory, in place",
-            "refs/notes/mem/decisions, …",
-            False,
-            _note_blocks,
-        ),
-        Format(
-            "beads",
-            "beads: closed issues that say what was learned, and what `bd remember` kept",
-            ".beads/issues.jsonl",
-            False,
-            _exported(json_exports.beads, os.path.join(".beads", "issues.jsonl")),
-        ),
-        Format("agentlore", "agentlore's files", ".memory/", False, _agentlore),
-        Format(
-            "rules",
-            "list items below the headings of CLAUDE.md and AGENTS.md, as conventions",
-            "CLAUDE.md, AGENTS.md, GEMINI.md",
-            False,
-            _rules,
-        ),
-    )
+    "claude-mem": Format(
+        "claude-mem's SQLite database: observations and session summaries of this project",
+        "~/.claude-mem/claude-mem.db",
+        True,
+        _claude_mem,
+    ),
+    "markdown": Format(
+        "Markdown with front matter: basic-memory, Obsidian, `export --format markdown`",
+        "",
+        True,
+        _markdown,
+    ),
+    "mcp-memory": Format(
+        "the JSON Lines of MCP's reference memory server: entities and relations",
+        "",
+        True,
+        _exported(json_exports.graph),
+    ),
+    "mcp-memory-service": Format(
+        "a JSON export of mcp-memory-service", "", True, _exported(json_exports.service)
+    ),
+    "git-notes-memory": Format(
+        "the notes of git-notes-memory, in place",
+        "refs/notes/mem/decisions, …",
+        False,
+        _note_blocks,
+    ),
+    "beads": Format(
+        "beads: closed issues that say what was learned, and what `bd remember` kept",
+        ".beads/issues.jsonl",
+        False,
+        _exported(json_exports.beads, ".beads/issues.jsonl"),
+    ),
+    "agentlore": Format("agentlore's files", ".memory/", False, _agentlore),
+    "rules": Format(
+        "list items below the headings of CLAUDE.md and AGENTS.md, as conventions",
+        "CLAUDE.md, AGENTS.md, GEMINI.md",
+        False,
+        _rules,
+    ),
 }
 
 
 def recognise(path: str) -> str:
     """The format of a file or directory by what is in it, "" where that is not certain."""
     if os.path.isdir(path):
-        return _of_directory(path)
+        lore = any(os.path.isfile(os.path.join(path, name)) for name in rule_files.LORE_FILES)
+        return "agentlore" if lore else "markdown"
     if not os.path.isfile(path):
         return ""  # a pipe: what is looked at here is gone
     try:
@@ -234,22 +222,6 @@ def recognise(path: str) -> str:
     if rule_files.LORE.search(text):
         return "agentlore"
     return _of_json(text)
-
-
-def _of_directory(path: str) -> str:
-    for name in rule_files.LORE_FILES:
-        data = _head(path, name)
-        if data is not None and b"one entry per '## ' heading" in data:
-            return "agentlore"
-    names = (name for name in _below(path) if (_head(path, name) or b"").startswith(b"---\n"))
-    return "markdown" if next(names, "") else ""
-
-
-def _head(top: str, name: str) -> bytes | None:
-    try:
-        return worktree_file.read(top, name, 1024, cut=True)
-    except MemError:
-        return None
 
 
 def _of_json(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Exports in JSON: MCP's reference memory server, mcp-memory-service, beads.
+"""Exports: ours; in JSON MCP's reference memory server, mcp-memory-service, beads.
 
 Each follows what its tool writes: `saveGraph` of the reference server (a line an entity or a
 relation), `MemoryExporter` of mcp-memory-service, `bd export` (a line an issue or a memory).
@@ -11,8 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..memory.transfer import from_jsonl
+from ..memory import transfer
 from .drafts import Draft, Entry, Skipped, draft, headed, paragraphs, source, typed, when, words
+
+
+def own(text: str) -> Iterator[Entry]:
+    return _sound(transfer.read(text))
+
+
+def _sound(read: Iterator[Draft | str]) -> Iterator[Entry]:
+    """What is no object is named."""
+    return (Skipped("", row, True) if isinstance(row, str) else row for row in read)
+
 
 # ---- MCP's reference memory
 
@@ -21,7 +31,7 @@ def graph(text: str) -> Iterator[Entry]:
     """An entity is a memory: its observations, and its relations to others."""
     entities: list[tuple[int, Draft]] = []
     relations: defaultdict[str, list[str]] = defaultdict(list)
-    for number, row in enumerate(_rows(text), 1):
+    for number, row in enumerate(_sound(transfer.from_jsonl(text)), 1):
         if isinstance(row, Skipped):
             yield row
         elif row.get("type") == "entity" and _texts(row, "name", "entityType"):
@@ -50,11 +60,6 @@ def _entity(row: Draft, relations: list[str]) -> Entry:
 
 def _texts(row: Draft, *names: str) -> bool:
     return all(isinstance(row.get(name), str) and row[name] for name in names)
-
-
-def _rows(text: str) -> Iterator[Draft | Skipped]:
-    for row in from_jsonl(text):
-        yield Skipped("", row, True) if isinstance(row, str) else row
 
 
 # ---- mcp-memory-service
@@ -91,7 +96,7 @@ _SAYS_NOTHING = frozenset(("", "closed", "done", "completed", "fixed", "implemen
 
 def beads(text: str) -> Iterator[Entry]:
     """What was kept with `bd remember`, and closed issues that say more than that they are done."""
-    for number, row in enumerate(_rows(text), 1):
+    for number, row in enumerate(_sound(transfer.from_jsonl(text)), 1):
         if isinstance(row, Skipped):
             yield row
         elif row.get("_type") == "memory" and _texts(row, "key", "value"):
