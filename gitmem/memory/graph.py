@@ -209,7 +209,8 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
     graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in weights.items())
     rank = networkx.pagerank(graph, alpha=DAMPING)
     centre = {}
-    for group in networkx.community.louvain_communities(graph, weight="weight", seed=0):
+    both = graph.to_undirected()
+    for group in networkx.community.louvain_communities(both, weight="weight", seed=0):
         first = min(group, key=lambda row: (-rank[row], row))
         centre.update(dict.fromkeys(group, first))
     return {row: value * len(rank) for row, value in rank.items()}, centre
