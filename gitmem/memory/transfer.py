@@ -8,7 +8,6 @@ said, not invented.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,18 +17,15 @@ from ..core.record_fields import FIELDS
 from ..store import Store
 
 # What a draft has from the object of a memory as it is; the rest has other shapes or names there.
-_META = ("created_at", *(f.name for f in FIELDS if f.exported))
-_BEGIN, _END = "<!-- git-mem ", "<!-- /git-mem -->"
-_MARKER = re.compile(r"(?m)^(?=\\*<!-- /?git-mem )")
-_QUOTED = re.compile(r"(?m)^\\(?=\\*<!-- /?git-mem )")
-_QUOTE = "\\\\"
+_COPIED = ("created_at", *(f.name for f in FIELDS if f.exported))
+_META = "<!-- git-mem "
 
 
 def portable(item: dict[str, Any]) -> dict[str, Any]:
     """A memory as a draft that `remember --jsonl` takes; the id is for the reader."""
     made = title_of({"body": item["body"]})
     out: dict[str, Any] = {
-        **{name: item.get(name) for name in ("id", "body", *_META)},
+        **{name: item.get(name) for name in ("id", "body", *_COPIED)},
         "title": item["title"] if item["title"] != made else "",
         "confidence": item["stated_confidence"],  # what was lived here is no part of the text
         "paths": [
@@ -52,45 +48,21 @@ def to_jsonl(items: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
-    """A readable page; a comment before each memory holds what Markdown has no place for."""
+    """A page to read; a comment before each memory holds what `read` takes."""
     yield "# Memories\n"
     for item in items:
-        draft = portable(item)
-        body = draft.pop("body", "")  # another tool may write an empty one
-        page = looked_at(body)
-        if page != body:
-            # As escapes: nobody reads on the page what it does to a terminal or hides from an eye.
-            draft["body"] = body
-        # `--` may not stand in a comment, so that every Markdown reader hides it.
-        meta = _json(draft, True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
-        # A body that quotes our own markers gets a backslash before them, and one more before those
-        # that have some.
+        # `--` may not stand in a comment, so that every Markdown reader hides it. As escapes:
+        # nobody reads on the page what a text does to a terminal or hides from an eye.
+        draft = _json(portable(item), True)
+        draft = draft.replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
         title = sanitize.shown(" ".join(item["title"].split()))
-        yield f"\n## {title}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, page)}\n{_END}\n"
+        page = looked_at(item["body"]).replace("<!--", "&lt;!--")
+        yield f"\n## {title}\n\n{_META}{draft} -->\n{page}\n"
 
 
 def looked_at(text: str) -> str:
     """A text with marks in the place of hidden characters; tabs stay, code has them."""
     return "\t".join([sanitize.shown(part, lines=True) for part in text.split("\t")])
-
-
-def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
-    """Drafts of an exported page; text between memories is ignored, a broken block is named."""
-    for number, part in enumerate(re.split(f"(?m)^{_BEGIN}", text)[1:], 1):
-        meta, arrow, rest = part.partition(" -->\n")
-        body, end, _ = rest.partition("\n" + _END)
-        try:
-            draft = json.loads(meta)
-            if not arrow or not end or not isinstance(draft, dict):
-                raise ValueError
-        except ValueError:
-            yield f"block {number} is broken"
-            continue
-        body = _QUOTED.sub("", body)
-        exact = draft.get("body")
-        if isinstance(exact, str) and looked_at(exact) == body:  # nobody has changed the page
-            body = exact
-        yield {**draft, "body": body}
 
 
 def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
@@ -107,8 +79,10 @@ def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
 
 def read(text: str) -> Iterator[dict[str, Any] | str]:
     """Drafts of what `export` wrote; of what cannot be read, why."""
-    exported = text.lstrip("\ufeff \n")
-    return from_jsonl(exported) if exported.startswith("{") else from_markdown(exported)
+    if not text.lstrip("\ufeff \n").startswith("{"):
+        rows = [line for line in text.split("\n") if line.startswith(_META)]
+        text = "\n".join(line.removeprefix(_META).rstrip().removesuffix("-->") for line in rows)
+    return from_jsonl(text.removeprefix("\ufeff"))
 
 
 def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
