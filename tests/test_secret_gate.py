@@ -105,12 +105,6 @@ def by_edit(store: Store, given: dict[str, Any]) -> None:
     memories.edit(store, a_memory(store), given)
 
 
-def by_edit_many(store: Store, given: dict[str, Any]) -> None:
-    (error,) = memories.edit_many(store, [(memories.find(store, a_memory(store)), given)])
-    if error:
-        raise error
-
-
 def by_supersede(store: Store, given: dict[str, Any]) -> None:
     memories.supersede(store, a_memory(store), given)
 
@@ -129,7 +123,6 @@ def by_accept(store: Store, given: dict[str, Any]) -> None:
 DRAFTS = {"remember": by_remember, "import": by_import, "suggestion": by_suggestion}
 CHANGES = {
     "edit": by_edit,
-    "edit_many": by_edit_many,
     "supersede": by_supersede,
     "replace": by_replace,
 }

@@ -77,11 +77,11 @@ def take(
         for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
             _try(store, draft, item, allow_secret)
         return report
-    edits = [(former, draft) for _, former, draft in changed]
-    refusals = memories.edit_many(store, edits, allow_secret=allow_secret)
-    for (item, _, _), refusal in zip(changed, refusals, strict=True):
-        if refusal:
-            _refuse(item, refusal.message, refusal.hint)
+    for item, former, draft in changed:
+        try:
+            memories.edit(store, former.memory.id, draft, allow_secret=allow_secret)
+        except MemError as e:
+            _refuse(item, e.message, e.hint)
     head = store.repo.head() if new else ""
     anchor = head and (patch_id.base_of(store.repo, head) or head)
     drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]

@@ -32,7 +32,6 @@ SECONDS = 2.0  # ... or what it finds in that time; the worker takes in the rest
 SAME = 0.8  # share of the terms of the shorter text from which two texts say the same
 FEW = 3  # commits that explain a path or lines: they stand below memories
 ABOUT = 10  # files of a commit from which on a memory made of it names none
-_ROUNDS = 20  # times that commits are waited for that another process takes in
 _FEWEST = 4  # terms below which a text says too little to be compared
 
 
@@ -122,11 +121,7 @@ def take_in(store: Store, seconds: float | None = None) -> dict[str, int]:
     """Makes commits searchable, for so many seconds at most; {"commits", "of", "waiting"}."""
     if store.settings["history"] == "false":
         return {"commits": 0, "of": 0, "waiting": 0}
-    for _ in range(_ROUNDS):
-        limits: dict[str, Any] = {"most": None, "seconds": seconds}
-        found, left = with_history(store, commit_index.counts, **limits)
-        if seconds is not None or not left:
-            break  # else another process is at it
+    found, left = with_history(store, commit_index.counts, most=None, seconds=seconds)
     return {**(found or {"commits": 0, "of": 0}), "waiting": left}
 
 

@@ -143,28 +143,10 @@ def edit(
 ) -> Found:
     """A new version with `changes` to the content; an empty value clears a field."""
     found = find(store, prefix)
-    _append(store, found.scope, [_edited(store, found, changes, allow_secret, same)], "edit")
+    _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
     done = find(store, found.memory.id)
     done.settled = found.memory.versions[1:]
     return done
-
-
-def edit_many(
-    store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False
-) -> list[MemError | None]:
-    """New versions, in one commit for each scope; for each, why it was refused, or None."""
-    answers: list[MemError | None] = []
-    made: dict[str, list[dict[str, Any]]] = {}
-    for found, fields in changes:
-        try:
-            data = _edited(store, found, fields, allow_secret)
-            made.setdefault(found.scope, []).append(data)
-            answers.append(None)
-        except MemError as e:
-            answers.append(e)
-    for scope, batch in made.items():
-        _append(store, scope, batch, "edit")
-    return answers
 
 
 def _edited(
@@ -262,7 +244,7 @@ def supersede(
     )
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
-    _append(store, scope or found.scope, [data], "supersede")
+    _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
 
 
@@ -274,7 +256,7 @@ def replace(
     data["after"] = sorted({*data["after"], *gone.seen})
     before = memory_rows.words(stay.record.data.get("supersedes"))
     data["supersedes"] = sorted({*before, gone.memory.id})
-    _append(store, stay.scope, [data], "merge")
+    _append(store, stay.scope, data, "merge")
 
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
@@ -292,7 +274,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         commit=found.record.data.get("commit"),
         head=store.repo.head(),
     )
-    _append(store, found.scope, [data], "forget")
+    _append(store, found.scope, data, "forget")
     return found
 
 
@@ -319,7 +301,7 @@ def restore(store: Store, prefix: str) -> Found:
         commit=found.record.data.get("commit"),
         head=store.repo.head(),
     )
-    _append(store, found.scope, [data], "restore")
+    _append(store, found.scope, data, "restore")
     return find(store, found.memory.id)
 
 
@@ -357,8 +339,6 @@ def _anchor(store: Store, data: dict[str, Any]) -> str:
     return commit if len(commit) == store.repo.hex_len else ""
 
 
-def _append(store: Store, scope: str, made: list[dict[str, Any]], verb: str) -> None:
-    lines = store.lines(made)
-    items = [(_anchor(store, data), line) for data, line in zip(made, lines, strict=True)]
-    count = "1 memory" if len(items) == 1 else f"{len(items)} memories"
-    store.append(scope, items, f"git mem: {verb} {count}")
+def _append(store: Store, scope: str, data: dict[str, Any], verb: str) -> None:
+    items = [(_anchor(store, data), line) for line in store.lines([data])]
+    store.append(scope, items, f"git mem: {verb} 1 memory")

@@ -16,7 +16,7 @@ from ..engine.memory_rows import bare
 from ..store import Store
 from . import pathnotes
 
-_MOST = 2_000  # names that are compared with one that is nowhere, each 20 to 50 microseconds
+_MOST = 5_000  # names that are compared with one that is nowhere, each 20 to 50 microseconds
 _SECONDS = 1.0  # for their list
 _ALIKE = 0.7  # similarity (difflib) from which on another name may have been meant
 
@@ -29,11 +29,16 @@ def notes(store: Store, paths: Iterable[str], types: Iterable[str], at: str = "H
     unusual = [t for t in map(str.lower, types) if t and t not in record.TYPES]
     if not absent and not unusual:
         return []
+    below = "value IN (?1, ?1 || '/') OR (value > ?1 || '/' AND value < ?1 || '0')"
+    named = f"SELECT 1 FROM label WHERE kind = 'path' AND ({below}) LIMIT 1"
+    typed = "SELECT 1 FROM memory WHERE type = ? LIMIT 1"
 
     def read(cache: Cache) -> tuple[list[str], list[str]]:
-        found = [path for path in absent if not _named(cache, path)]
-        sql = "SELECT 1 FROM memory WHERE type = ? LIMIT 1"
-        return found, [t for t in unusual if not cache.db.execute(sql, (t,)).fetchone()]
+        def known(sql: str, word: str) -> bool:  # as records have a name that is no UTF-8
+            return cache.db.execute(sql, (record.clean(word),)).fetchone() is not None
+
+        paths = [path for path in absent if not known(named, path)]
+        return paths, [word for word in unusual if not known(typed, word)]
 
     absent, unusual = store.with_cache(read, most=index.ON_THE_SPOT)[0]
     listed = files(store, commit) if absent else []
@@ -47,28 +52,19 @@ def notes(store: Store, paths: Iterable[str], types: Iterable[str], at: str = "H
 
 def nearest_path(path: str, files: Sequence[str]) -> str:
     """Of these the file or directory that was meant, "" for none: one of the same name elsewhere,
-    else what is reached by going down, where no name fits, into the one spelled most like it.
+    else one that is spelled much the same.
     """
-    wanted = f"/{path.rpartition('/')[2]}/".lower()
-    found = [(file, f"/{file}/".lower().find(wanted)) for file in files]
-    same = sorted({file[: at + len(wanted) - 2] for file, at in found if at >= 0})
-    if same:
-        return _nearest(path, same[:_MOST], 0.0)
-    at = ""
-    for part in path.split("/"):
-        files = [file for file in files if file.startswith(at)]
-        inside = {file[len(at) :].partition("/")[0] for file in files}
-        name = part if part in inside else _nearest(part, sorted(inside)[:_MOST])
-        if not name:
-            return ""
-        at += name + "/"
-    return at[:-1]
+    parts = [file.split("/") for file in files]
+    names = list(dict.fromkeys("/".join(p[:n]) for p in parts for n in range(1, len(p) + 1)))
+    last = path.rpartition("/")[2].lower()
+    same = [name for name in names if name.rpartition("/")[2].lower() == last]
+    return _nearest(path, same, 0.0) if same else _nearest(path, names)
 
 
 def _nearest(word: str, known: Sequence[str], alike: float = _ALIKE) -> str:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, known, 1, alike)), "")
+    return next(iter(get_close_matches(word, known[:_MOST], 1, alike)), "")
 
 
 def _meant(name: str) -> str:
@@ -85,16 +81,6 @@ def _absent(store: Store, commit: str, paths: Sequence[str]) -> list[str]:
     there = pathnotes.exist(store.repo, [(commit, name) for name in every])
     known = {name for name, is_there in zip(every, there, strict=True) if is_there}
     return [bare(min(names, key=len)) for names in spellings.values() if not names & known]
-
-
-def _named(cache: Cache, path: str) -> bool:
-    """Whether a memory names the path, or something below it."""
-    path = record.clean(path)  # as records have a name that is no UTF-8
-    sql = (
-        "SELECT 1 FROM label WHERE kind = 'path'"
-        " AND (value IN (?, ?) OR (value > ? AND value < ?)) LIMIT 1"
-    )
-    return bool(cache.db.execute(sql, (path, path + "/", path + "/", path + "0")).fetchone())
 
 
 def files(store: Store, commit: str) -> list[str]:
