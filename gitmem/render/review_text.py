@@ -4,12 +4,9 @@ import sys
 from typing import Any
 
 from ..core import record
-from .terminal import block, columns, hanging, is_terminal, rule, safe, show, width
+from .terminal import block, hanging, rule, safe, show, width
 
 _SPEAKERS = {"user": "you said", "assistant": "the agent said"}
-
-# A memory that a proposal is about: (number, object, remark).
-Side = tuple[str, dict[str, Any], str]
 
 
 def suggestion(item: dict[str, Any], place: str = "") -> None:
@@ -62,21 +59,14 @@ def proposals(items: list[dict[str, Any]]) -> None:
 
 
 def proposal(item: dict[str, Any], place: str = "") -> None:
-    """One proposal to decide on: on a terminal both texts side by side."""
+    """One proposal to decide on, with both texts."""
     rule(place)
-    sides = [side for side in _sides(item) if "scope" in side[1]]
     team = "; deciding may change the team's notes" if item["team"] else ""
     _line(f"{safe(item['id'][:8])}  {item['kind']}: {item['title']}{team}", "yellow")
-    if is_terminal():
-        columns(
-            [(_about(side), "cyan") for side in sides],
-            [(safe(m["body"], lines=True), "") for _, m, _ in sides],
-            [(safe(_files(m)) if m["paths"] else "", "dim") for _, m, _ in sides],
-        )
-        return
-    for side in sides:
-        _line(_about(side))
-        _text(side[1])
+    for number, memory, remark in _sides(item):
+        if "scope" in memory:
+            _line(_about(number, memory, remark), "cyan")
+            _text(memory)
 
 
 def _line(text: str, style: str = "") -> None:
@@ -87,32 +77,27 @@ def _line(text: str, style: str = "") -> None:
 def _text(item: dict[str, Any]) -> None:
     block(item["body"])
     if item["paths"]:
-        block(_files(item), "dim")
+        block("files: " + ", ".join(item["paths"][:6]), "dim")
 
 
 def _remark(text: str) -> str:
     return f" ({text})" if text else ""
 
 
-def _files(item: dict[str, Any]) -> str:
-    return "files: " + ", ".join(item["paths"][:6])
-
-
-def _sides(item: dict[str, Any]) -> list[Side]:
+def _sides(item: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """[(number, memory, remark)] of what a proposal is about."""
     return [
         (str(n), m, "would stay" if m["id"] == item["keep"] else "")
         for n, m in enumerate(item["memories"], 1)
     ]
 
 
-def _about(side: Side) -> str:
-    number, m, remark = side
+def _about(number: str, m: dict[str, Any], remark: str) -> str:
     facts = [
         f"{m['id'][:8]} [{m['scope']}]",
         m["type"],
         str(m["created_at"] or "")[:10],
         m["author"].partition(" <")[0],
-        m["status"] if m["status"] != "active" else "",
         remark,
     ]
     return f"{number}  {safe(' · '.join(fact for fact in facts if fact))}"

@@ -156,17 +156,6 @@ def rule(text: str) -> None:
         show((f"{text} {'─' * (most - cells(text) - 1)}" if text else "─" * most, "dim"))
 
 
-def columns(*rows: Sequence[Span]) -> None:
-    """Texts side by side, for a terminal."""
-    for row in rows:
-        room = (width() or 80) // len(row) - 2
-        sides = [folded(text, room) for text, _ in row]
-        for n in range(max(map(len, sides))):
-            line = [side[n] if n < len(side) else "" for side in sides]
-            even = [text + " " * (room + 2 - cells(text)) for text in line]
-            show(*[(text, style) for text, (_, style) in zip(even, row, strict=True)])
-
-
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     most = width()
     for name, value in rows:
