@@ -4,9 +4,8 @@ Stricter than `similarity`, which may leave a doubtful new text out: here a pers
 a memory up. Each rule was kept for the share of its proposals that were right on instructions that
 real projects wrote and rewrote; `docs/evaluation.md` has the figures.
 
-Clauses tell what a sentence supports from what it rejects: "never commit X" rejects all of it,
-"Y, not X" and "from X to Y" reject X. The words are English; in other languages only nearly equal
-texts are found. Pure: texts, and the cosine of their vectors.
+The words are English; in other languages only nearly equal texts are found. Pure: texts, and the
+cosine of their vectors.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from ..core import text as words_of
 from . import similarity
-from .similarity import word_set
+from .similarity import opposed, stance, word_set
 
 # The cosine from which
 SAME = 0.72  # two texts may be the same
@@ -66,50 +65,12 @@ _KINDS = [
     ),
 ]
 
-_CLAUSE = re.compile(
-    r"[.,;:!?()\n–—→]|\s-\s|\b(?:because|since|so|but|while|which|that|unless|if|when|as)\b"
-)
-_VERBAL = re.compile(
-    r"\b(?:never|cannot|no longer|not any"
-    r" ?more|(?:do|does|did|must|should|may|can|could|will|would|shall|is|are|was|were|be)"
-    r" not|\w+n't|dont)\b"
-)
-_NOMINAL = re.compile(
-    r"\b(?:not|instead of|rather"
-    r" than|without|avoid(?:s|ed|ing)?|dropped|drop|replaces?|replaced|replacing|stop(?:ped)?"
-    r"|(?:moved?|moving|switch(?:ed|ing)?|migrat\w+) (?:away )?from)\b"
-)
-_TO = re.compile(r"\b(?:to|with|by|in favou?r of)\b")
 _SAMPLE = re.compile(
     r"[❌✅✓✗🚫]|^\W*(?:good|bad|wrong|right|correct|incorrect|error|example|e\.g|problem|solution|before|after|todo|\[["
     r" x]\])\b",
     re.IGNORECASE,
 )
 _ORDERED = word_set("to from before after over than into by via instead")
-
-
-class Stance(NamedTuple):
-    """The terms of a text that it supports, and those that it rejects."""
-
-    pro: frozenset[str]
-    con: frozenset[str]
-
-
-@lru_cache(8192)
-def stance(text: str) -> Stance:
-    pro: list[str] = []
-    con: list[str] = []
-    for clause in _CLAUSE.split(text.replace("’", "'").casefold()):
-        if _VERBAL.search(clause):
-            con.append(_VERBAL.sub(" ", clause))
-        elif found := _NOMINAL.search(clause):
-            gone, *instead = _TO.split(clause[found.end() :], maxsplit=1)
-            pro += [clause[: found.start()], *instead]
-            con.append(gone)
-        else:
-            pro.append(clause)
-    against = frozenset(similarity.terms(" ".join(con)))
-    return Stance(frozenset(similarity.terms(" ".join(pro))) - against, against)
 
 
 @lru_cache(8192)
@@ -148,8 +109,7 @@ def holds(rich: str, poor: str, near: float) -> bool:
         return False
     if len(own) > (len(mine) >= _LONG) or any(c.isdigit() for t in own for c in t):
         return False
-    a, b = stance(rich), stance(poor)
-    return not (b.con & a.pro or b.pro & a.con) and _in_order(rich, poor)
+    return not opposed(rich, poor) and _in_order(rich, poor)
 
 
 def _named(rich: str, poor: str) -> bool:

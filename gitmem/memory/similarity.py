@@ -6,6 +6,9 @@ finds candidates, and the words decide: a repeat has no term of its own, its ter
 order, the same small words that turn a meaning ("except", "only", "before"), the same signs ("C++",
 ">=", "$"), and rejects the same things.
 
+Clauses tell what a sentence supports from what it rejects: "never commit X" rejects all of it,
+"Y, not X" and "from X to Y" reject X.
+
 Promise: a text is called a repeat only where nothing it says would be lost; a doubtful text counts
 as new. A change is only ever proposed to a person. Pure, but for `neighbours`.
 """
@@ -16,7 +19,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core import text as words_of
 from ..engine import hamming, memory_rows
@@ -52,11 +55,6 @@ _SAID = frozenset(
         " really just now go let let's forward from"
     )
 )
-_WORD = re.compile(r"[\w'’.+#-]+|[.,;:!?\n()]")
-_AGAINST = word_set(
-    "not never no without over than avoid don't doesn't isn't aren't won't can't cannot instead "
-    "from drop dropped replace replaces replacing stop"
-)
 # Words that are no terms, or common ones, and without which a text says something else.
 _TURNS = word_set(
     "except excluding besides unless until till but only without if when while once before after "
@@ -69,6 +67,20 @@ _SIGN = (
     r"|(?<![\w.)])[-+−~^](?=[\d./])|(?<!\w)\.(?=\d)"
 )
 _TOKEN = re.compile(r"\w+|" + _SIGN)
+_CLAUSE = re.compile(
+    r"[.,;:!?()\n–—→]|\s-\s|\b(?:because|since|so|but|while|which|that|unless|if|when|as)\b"
+)
+_VERBAL = re.compile(
+    r"\b(?:never|cannot|no longer|not any"
+    r" ?more|(?:do|does|did|must|should|may|can|could|will|would|shall|is|are|was|were|be)"
+    r" not|\w+n't|dont)\b"
+)
+_NOMINAL = re.compile(
+    r"\b(?:not|instead of|rather"
+    r" than|without|avoid(?:s|ed|ing)?|dropped|drop|replaces?|replaced|replacing|stop(?:ped)?"
+    r"|(?:moved?|moving|switch(?:ed|ing)?|migrat\w+) (?:away )?from)\b"
+)
+_TO = re.compile(r"\b(?:to|with|by|in favou?r of)\b")
 _REVISES = re.compile(
     r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?:e|ed|ing) (?:to|from|away)|after"
     r" all|from now on|rather than|replac\w+|changed (?:our|my) minds?|drop(?:ped)?|"
@@ -99,20 +111,28 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple([t for t in found if t not in _SAID])
 
 
-@lru_cache(4096)
-def rejected(text: str) -> frozenset[str]:
-    """The terms that a text speaks against: the first two after "not", "instead of", "from"…"""
-    found: set[str] = set()
-    left = 0
-    for word in _WORD.findall(text.casefold().replace("’", "'")):
-        if word in ".,;:!?\n()":
-            left = 0
-        elif word in _AGAINST:
-            left = 2
-        elif left and (own := [t for t in words_of.terms(word) if word not in words_of.STOP_WORDS]):
-            found.update(own)
-            left -= 1
-    return frozenset(found)
+class Stance(NamedTuple):
+    """The terms of a text that it supports, and those that it rejects."""
+
+    pro: frozenset[str]
+    con: frozenset[str]
+
+
+@lru_cache(8192)
+def stance(text: str) -> Stance:
+    pro: list[str] = []
+    con: list[str] = []
+    for clause in _CLAUSE.split(text.replace("’", "'").casefold()):
+        if _VERBAL.search(clause):
+            con.append(_VERBAL.sub(" ", clause))
+        elif found := _NOMINAL.search(clause):
+            gone, *instead = _TO.split(clause[found.end() :], maxsplit=1)
+            pro += [clause[: found.start()], *instead]
+            con.append(gone)
+        else:
+            pro.append(clause)
+    against = frozenset(terms(" ".join(con)))
+    return Stance(frozenset(terms(" ".join(pro))) - against, against)
 
 
 def repeats(new: str, old: str) -> bool:
@@ -138,8 +158,9 @@ def signs(text: str) -> tuple[str, ...]:
 
 
 def opposed(new: str, old: str) -> bool:
-    no, was_no = rejected(new), rejected(old)
-    return bool(no & (set(terms(old)) - was_no) or was_no & (set(terms(new)) - no))
+    """Whether one rejects a term that the other supports."""
+    a, b = stance(new), stance(old)
+    return bool(a.con & b.pro or b.con & a.pro)
 
 
 def changes(new: str, old: str, near: float) -> bool:
@@ -148,11 +169,10 @@ def changes(new: str, old: str, near: float) -> bool:
         return False
     mine, theirs = set(terms(new)), set(terms(old))
     shared = mine & theirs
-    no, was_no = rejected(new), rejected(old)
     revises = bool(_REVISES.search(new))
-    if revises and (no & (theirs - was_no) or was_no & (mine - no)):
-        return True  # it rejects a term that the old text supports, or the reverse
-    if revises and near >= 0.6 and len(shared) >= 2 and 2 * len(shared) >= len(mine - no):
+    if revises and opposed(new, old):
+        return True
+    if revises and near >= 0.6 and len(shared) >= 2 and 2 * len(shared) >= len(stance(new).pro):
         return True  # the same subject, and something new about it
     # The same sentence with another number, or another end: "every Sunday" has become "every
     # Monday". Another beginning is about another thing.
