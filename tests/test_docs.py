@@ -76,6 +76,8 @@ def undocumented(text: str, begin: str) -> list[str]:
                 missing.append(name)
                 continue
             part = rest.partition(begin.format(""))[0]
+            if "- All [filters](#filters)" in part:
+                part += text.partition("\n## Filters\n")[2].partition("\n## ")[0]
         missing += [
             f"{name} {o}"
             for o in options

@@ -158,9 +158,8 @@ def commands_page() -> str:
         ),
         "",
         (
-            "`git mem -h` lists the commands for every day, `git mem help -a` all. `git mem COMMAND"
-            " -h` (or `--help`, or `git mem help COMMAND`) prints the help of one command. `git mem"
-            " --help` opens the manual page, as for every git command."
+            "`git mem -h` lists the commands for every day, `git mem help -a` all; `git mem COMMAND"
+            " -h` explains one, `git mem --help` opens the manual page."
         ),
         (
             "Every `ID` may be shortened to a unique prefix of at least four digits."
@@ -176,6 +175,7 @@ def commands_page() -> str:
     filters = _filters(known)
     out += ["", "## Filters", "", "They choose the memories that take part.", "", *_rows(filters)]
     told = {_what(o): "[Filters](#filters)" for o in filters}
+    every = "- [Filters](#filters): " + ", ".join(f"`{n}`" for o in filters for n in o.names)
     for c in known:
         shown = [o for o in c.options if o.help != "Print JSON."]  # said once, at the top
         synopsis = c.synopsis if shown else c.synopsis.replace(" [OPTIONS]", "")
@@ -183,7 +183,8 @@ def commands_page() -> str:
             synopsis = synopsis.replace(c.name, f"{c.name} [--json]", 1)
         out += ["", f"## {c.name}", "", f"`{synopsis}`", "", markdown(c.help)]
         if c.arguments or shown:
-            out += ["", *_rows(c.arguments), *_rows(shown, told)]
+            rows = [*_rows(c.arguments), *_rows(shown, told)]
+            out += ["", *("- All [filters](#filters)" if row == every else row for row in rows)]
         for o in shown:
             told.setdefault(_what(o), f"As for [`{c.name}`](#{c.name.replace(' ', '-')})")
     return "\n".join(out) + "\n"

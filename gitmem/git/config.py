@@ -52,16 +52,15 @@ promptContext | bool | false | - |
 readContext | bool | false | - |
     true gives an agent, before it reads or edits a file, what is known about that file
 autoMemory | bool | true | - |
-    false: what Claude Code notes by itself is not read when a session starts; `git mem
-    import claude` still does
+    false: what Claude Code notes by itself is not read when a session starts
 suggestions | int | 5 | policy |
-    how many of one session's suggestions `review` puts before you; the rest waits
+    how many of one session's suggestions `review` shows; the rest waits
 capture | false/commits/all | false | - |
-    what git mem keeps by itself, in private notes: commits (messages that state a decision,
-    a lesson, a cause), all (also what is said in agents' sessions), or nothing
+    what git mem keeps by itself, in private notes: of commits' messages, all (also of agents'
+    sessions), or nothing
 consolidate | bool | true | - |
     false: where capture is on, the end of a session does not look for memories that repeat
-    or contradict each other; `git mem consolidate` still does
+    or contradict each other
 model | text | "" | - |
     the language model that capture asks: a name of `git mem model list`, a path, or none;
     empty: the default one, if it was fetched
