@@ -254,7 +254,7 @@ def test_a_memory_written_back_is_loaded_by_the_client_itself(
 ) -> None:
     env = {"HOME": str(client.home), "PATH": client.path}
     lab.mem(project, "uninstall", "claude", env=env)
-    lab.mem(project, "sync", "claude", env=env)
+    lab.mem(project, "export", "claude", env=env)
     client.prompt(project, "hello")
     assert UTC in client.seen(0)
 

@@ -79,12 +79,12 @@ def test_the_model_is_sent_the_memories_that_were_written_back(client: Client, l
         "PostgreSQL it is",
     )
     assert "PostgreSQL it is" not in (client.prompt(repo, "hello") and client.seen())
-    lab.mem(repo, "sync", "claude", env=env(client))
+    lab.mem(repo, "export", "claude", env=env(client))
     for cwd in (repo, repo / "sub", lab.root / "other"):
         client.prompt(cwd, "hello")
         assert client.seen().count("[PostgreSQL it is](git-mem-") == 1
         assert "git mem: begin" not in client.seen() and "WARNING: MEMORY.md" not in client.seen()
-    lab.mem(repo, "sync", "claude", "--remove", env=env(client))
+    lab.mem(repo, "export", "claude", "--remove", env=env(client))
     client.prompt(repo, "hello")
     assert "PostgreSQL it is" not in client.seen()
 
@@ -100,7 +100,7 @@ def test_an_index_that_is_full_is_still_loaded_whole(client: Client, lab: Lab) -
         for i in range(60)
     ]
     lab.mem(repo, "remember", "--jsonl", "-", stdin="\n".join(lines))
-    written = lab.json(repo, "sync", "claude", env=env(client))["written"]
+    written = lab.json(repo, "export", "claude", env=env(client))["written"]
     client.prompt(repo, "hello")
     assert (
         client.seen().count("](git-mem-") == written > 30

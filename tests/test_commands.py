@@ -128,13 +128,13 @@ def test_no_synonym_is_a_command_and_each_means_one() -> None:
     assert len(said) == len(set(said))
 
 
-def test_one_name_for_memories_as_files_of_claude_and_the_former_one_still_works(
+def test_memories_as_files_of_claude_are_one_of_the_exports(
     lab: Lab,
 ) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "Times are stored as UTC", "--type", "decision")
     assert lab.json(repo, "export", "claude", "--dry-run")["written"] == 1
-    assert lab.json(repo, "sync", "claude", "--limit", "5")["written"] == 1
+    assert lab.json(repo, "export", "claude", "--limit", "5")["written"] == 1
     assert lab.json(repo, "export", "claude", "--remove")["removed"] == 1
     assert "claude" not in told(lab, "sync", "-h")[1]
     assert "[claude|DIR]" in told(lab, "export", "-h")[1]

@@ -98,5 +98,5 @@ def test_no_id_breaks_what_a_hook_answers(lab: Lab, repo: pathlib.Path) -> None:
 
 
 def test_no_id_gets_into_a_file_that_an_agent_reads(lab: Lab, repo: pathlib.Path) -> None:
-    assert lab.json(repo, "sync", "claude")["written"] == 1
+    assert lab.json(repo, "export", "claude")["written"] == 1
     assert len(list(lab.root.glob(".claude/projects/*/memory/git-mem-*.md"))) == 1

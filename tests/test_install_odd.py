@@ -164,7 +164,7 @@ def test_a_value_that_goes_on_in_the_next_line_does_not_take_ours_to_it(
         {"CLAUDE_CONFIG_DIR": "relative"},
     ],
 )
-@pytest.mark.parametrize("words", [["sync", "claude"], ["import", "claude"]])
+@pytest.mark.parametrize("words", [["export", "claude"], ["import", "claude"]])
 def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree(
     lab: Lab, repo: pathlib.Path, env: dict[str, str], words: list[str]
 ) -> None:

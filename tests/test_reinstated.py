@@ -177,7 +177,7 @@ def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(
     id = the_old(lab, repo)
 
     def written(place: pathlib.Path) -> list[str]:
-        found = lab.json(place, "sync", "claude")
+        found = lab.json(place, "export", "claude")
         return sorted(f.read_text() for f in pathlib.Path(found["directory"]).glob("git-mem-*.md"))
 
     (text,) = written(repo)
@@ -189,7 +189,7 @@ def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(
     (text,) = written(other)
     assert NEW in text and id not in text
     lab.mem(repo, "forget", tell(repo, "Something else again"))
-    directory = pathlib.Path(lab.json(other, "sync", "claude", "--dry-run")["directory"])
+    directory = pathlib.Path(lab.json(other, "export", "claude", "--dry-run")["directory"])
     assert [NEW in f.read_text() for f in directory.glob("git-mem-*.md")] == [True]
 
 

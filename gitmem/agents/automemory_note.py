@@ -24,7 +24,7 @@ LARGEST = 256 * 1024  # bytes of a file that is read; a memory holds less
 KINDS = ("user", "feedback", "project", "reference")
 TAG = "auto-memory"
 # The client strips comments before it loads the index.
-BEGIN = "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->"
+BEGIN = "<!-- git mem: begin; `git mem export claude` writes these lines anew -->"
 END = "<!-- git mem: end -->"
 PREFIX = "git-mem-"  # of files that we write
 OURS, SEAL = "git-mem", "git-mem-seal"  # in their front matter: memory id, digest of their text

@@ -5,13 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from .. import private_sync, sync
 from ..core.errors import UsageError
 from ..core.plural import many
 from ..store import Store
-from .common import opened, values
+from .common import values
 from .options import Answer, command, flag, text
 
 _REMOTE = "The remote (default: mem.remote, where git pushes to, `origin`, or the only one)."
@@ -39,33 +37,18 @@ class Sending(NamedTuple):
 
 @command("sync")
 def sync_command(
+    store: Store,
     sending: Sending,
-    # `sync claude` is what `export claude` was called first.
-    what: str = typer.Argument("", hidden=True),
-    limit: int = typer.Option(0, min=0, max=150, hidden=True),
-    remove: bool = typer.Option(False, "--remove", hidden=True),
 ) -> Answer:
     """Unite with the team: take in what the remote has, then give it what is here. `pull` and
     `push` are its two halves. Private memories stay.
     """
-    if what not in ("", "claude"):
-        word = what.isprintable() and " " not in what
-        hint = f"`git mem sync --remote {what}` names a remote" if word else ""
-        raise UsageError(f"git mem cannot sync with '{what}'", hint=hint)
-    if (remove or limit) and not what:
-        raise UsageError("--limit and --remove go with `git mem export claude`")
-    if what and (sending.remote or sending.atomic or sending.allow_secret):
-        raise UsageError("`git mem export claude` writes files here; it takes no remote")
-    with opened() as store:
-        if what:
-            from .claude import export_claude
-
-            return export_claude(store, limit, remove, sending.dry_run, sending.quiet)
-        return _answer(sending.to_remote(store, take_in=True), sending.quiet)
+    return _answer(sending.to_remote(store, take_in=True), sending.quiet)
 
 
 @command("push")
 def push_command(
+    store: Store,
     sending: Sending,
     private_to: str = text(
         "--private-to REMOTE",
@@ -80,15 +63,15 @@ def push_command(
     """
     if private_to and (sending.remote or sending.atomic):
         raise UsageError("--private-to names its remote itself, and no branch goes along")
-    with opened() as store:
-        if private_to:
-            how: Any = {"dry": sending.dry_run, "allow_secret": sending.allow_secret}
-            return _answer(private_sync.give(store, private_to, **how), sending.quiet)
-        return _answer(sending.to_remote(store, take_in=False), sending.quiet)
+    if private_to:
+        how: Any = {"dry": sending.dry_run, "allow_secret": sending.allow_secret}
+        return _answer(private_sync.give(store, private_to, **how), sending.quiet)
+    return _answer(sending.to_remote(store, take_in=False), sending.quiet)
 
 
 @command("pull")
 def pull_command(
+    store: Store,
     remote: _Remote,
     quiet: _Quiet,
     private_from: str = text(
@@ -100,9 +83,8 @@ def pull_command(
     """Only take in what the remote has, the first half of `sync`; nothing leaves."""
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
-    with opened() as store:
-        take = private_sync.take if private_from else sync.pull
-        return _answer(take(store, private_from or remote), quiet)
+    take = private_sync.take if private_from else sync.pull
+    return _answer(take(store, private_from or remote), quiet)
 
 
 def _answer(report: sync.Report, quiet: bool) -> Answer:
