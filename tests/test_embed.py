@@ -126,7 +126,7 @@ def test_file_index_and_vocabulary_find_the_same_rows(words: list[str]) -> None:
     bulk = StaticTable()
     vocabulary = bulk.vocabulary()
     text = " ".join(words)
-    assert bulk.token_rows(text) == _shared().token_rows(text)
+    assert bulk.counted(text) == _shared().counted(text)
     for word in words:
         assert _shared()._find(word.encode()) == vocabulary.get(word, -1)
 
@@ -155,8 +155,8 @@ def test_first_words_count_most(table: StaticTable) -> None:
 def test_three_equal_heads_would_change_nothing(table: StaticTable) -> None:
     sums = [5, -3, 0, 127, -128, 77]
     assert int8_vectors.quantise([3 * x for x in sums]) == int8_vectors.quantise(sums)
-    assert table.token_rows("one two")[1] == [2]
-    assert table.token_rows("one " * 17)[1] == [16, 17, 17]
+    assert len(table.counted("one two")) == 2
+    assert len(table.counted("one " * 17)) == 3 * (17).bit_length()
 
 
 def test_hash_is_skipped(table: StaticTable) -> None:

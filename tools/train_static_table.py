@@ -33,7 +33,7 @@ from write_models import write_table
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gitmem.engine.embed import StaticTable, damp  # noqa: E402
+from gitmem.engine.embed import StaticTable  # noqa: E402
 
 SEED, FIRST_WORD = 7, 1996
 
@@ -58,9 +58,8 @@ class Bags:
     def __init__(self, table: StaticTable, texts: list[str]) -> None:
         self.rows, self.counts = [], []
         for text in texts:
-            pieces, ends = table.token_rows(text)
             counted: dict[int, int] = {}
-            for row in (r for end in ends for r in damp(pieces[:end])):
+            for row in table.counted(text):
                 counted[row] = counted.get(row, 0) + 1
             self.rows.append(torch.tensor(list(counted), dtype=torch.long))
             self.counts.append(torch.tensor([float(n) for n in counted.values()]))

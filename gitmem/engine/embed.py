@@ -252,20 +252,17 @@ class StaticTable:
                 return ()
         return tuple(rows)
 
-    def token_rows(self, text: str) -> tuple[list[int], list[int]]:
-        """Rows of a text's pieces, with repeats, and how many lie in each of `HEADS`: one number
-        for a text within the first head, since three equal heads would give the same vector.
+    def counted(self, text: str) -> list[int]:
+        """The rows that make a text's vector, with repeats: those of the pieces in each of `HEADS`,
+        once for a text within the first head, since three equal heads would give the same vector.
         """
         pieces = list(map(self._cache.__getitem__, words(text)))
-        rows = list(chain.from_iterable(pieces))
-        if len(pieces) <= HEADS[0]:
-            return rows, [len(rows)]
-        return rows, [*[sum(map(len, pieces[:head])) for head in HEADS[:-1]], len(rows)]
+        heads = HEADS if len(pieces) > HEADS[0] else HEADS[:1]
+        return [row for head in heads for row in damp(list(chain.from_iterable(pieces[:head])))]
 
     def vector(self, text: str) -> bytes:
         """One text's vector; zero if no word of it is known."""
-        pieces, ends = self.token_rows(text)
-        rows = [row for end in ends for row in damp(pieces[:end])]
+        rows = self.counted(text)
         dims, data, base = self.dims, self._map, self._at_rows
         if not rows:
             return bytes(dims)
