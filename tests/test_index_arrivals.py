@@ -1,5 +1,5 @@
 """With git: memories that it brought are found at once, purged ones are in no file of the cache,
-and vectors of another table take no part.
+and a cache of another table is made anew.
 """
 
 from __future__ import annotations
@@ -7,18 +7,18 @@ from __future__ import annotations
 import json
 import pathlib
 import time
+from contextlib import closing
 
 import pytest
 from conftest import Lab
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_check, index
+from gitmem.engine import cache_check
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
-from gitmem.hooks import spool
 from gitmem.memory import listing, recall, remember
-from gitmem.store import Store, open_store
+from gitmem.store import open_store
 
 
 def drafts(count: int, word: str = "invoice") -> str:
@@ -175,49 +175,16 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(
     assert files_with(repo, b"zanzibar") == []
 
 
-def of_older_space(lab: Lab) -> Store:
-    """A store whose vectors were made by another table."""
-    store = open_store({"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}, str(lab.repo()))
-    remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
-    listing.list_memories(store, Filter())
-    assert store._cache
-    store._cache.set_meta("space", "an-older-space")
-    return store
-
-
-def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
-    store = of_older_space(lab)
-    store._cache.db.execute(
-        "UPDATE vector SET v = zeroblob(length(v)), crc = -1"
-    )  # reading one of them would raise
-    before = recall.recall(store, "invoice 7 cents", Filter(), limit=3)
-    assert before["hits"][0]["explain"]["cosine"] is not None and not before["degraded"]
-    assert store._cache.meta("space") == store.table.space
-    assert cache_check.check_all(store._cache, store.table) == ""
-    store.close()
-
-
-def test_vectors_of_another_space_take_no_part_where_they_cannot_be_replaced(
+def test_a_cache_of_another_embedding_table_is_made_anew(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = of_older_space(lab)
-    with monkeypatch.context() as patch:
-        patch.setattr(Cache, "writable", False)
-        for wanted in (Filter(), Filter(types=["discovery"])):
-            answer = recall.recall(store, "invoice 7 cents", wanted, limit=3)
-            assert (
-                answer["degraded"]
-                and answer["hits"]
-                and all(
-                    h["retrieval"] == "bm25" and h["explain"]["cosine"] is None
-                    for h in answer["hits"]
-                )
-            )
-    with monkeypatch.context() as patch:
-        patch.setattr(index, "_RE_EMBED", 10)
-        patch.setattr(spool, "ask", lambda common_dir: True)
-        answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3, hot=True)
-        assert answer["degraded"] and all(h["retrieval"] == "bm25" for h in answer["hits"])
-    answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3)
-    assert not answer["degraded"] and any(h["retrieval"] != "bm25" for h in answer["hits"])
-    store.close()
+    repo, environ = str(lab.repo()), {"GIT_MEM_ENCODER": "false", "GIT_MEM_HISTORY": "false"}
+    with closing(open_store(environ, repo)) as store:
+        remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
+        listing.list_memories(store, Filter())
+        assert store._cache
+        store._cache.db.execute("UPDATE vector SET crc = -1")  # reading one of them would raise
+    monkeypatch.setattr(cache_file, "LAYOUT", cache_file.LAYOUT + 1)
+    with closing(open_store(environ, repo)) as store:
+        answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3)
+        assert answer["hits"][0]["explain"]["cosine"] is not None and not answer["degraded"]

@@ -127,8 +127,6 @@ def _close(cache: Cache) -> None:
 
 def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
     """(whether the cache has all memories, whether new ones were taken in just now)."""
-    space = cache.meta("space")
-    cache.blind = bool(space) and space != cache_file.SPACE
     moved = [
         ref
         for ref, id in here.refs.items()
@@ -136,7 +134,7 @@ def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
         or here.log_size(ref) != cache.meta("log:" + ref)
         or ref in here.lost
     ]
-    fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
+    fresh, news = not (moved or cache.meta("scrub")), False
     if not fresh and monotonic() < until:
         fresh = news = _take_in(here, cache, until)
         if not fresh and not cache.count() and moved:

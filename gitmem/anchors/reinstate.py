@@ -40,8 +40,6 @@ def settle(
     reinstated is kept, too, so that the next reader need not look.
     """
     db = cache.db
-    if cache.blind or cache.meta("space") != table.space:
-        return  # a reinstated memory is indexed as the others are
     named = db.execute("SELECT 1 FROM cover WHERE at <> '' LIMIT 1").fetchone()
     before: Pairs = set(db.execute("SELECT head, row FROM reinstated").fetchall())
     if not named and not before:

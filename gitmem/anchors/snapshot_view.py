@@ -35,7 +35,6 @@ class Snapshot(Cache):
 
     def __init__(self, cache: Cache, known: records_at.Known) -> None:
         super().__init__(cache_file.copied_in_memory(cache), "memory", "")
-        self.blind = cache.blind
         self.known = known
         self.head = known.head
         self.states = known.states

@@ -146,12 +146,13 @@ def index_command(
         store.discard()
         cache_file.discard(store.repo.mem_dir, name=cache_file.HISTORY)
 
-    def count(cache: Cache) -> tuple[int, str]:
-        memories, space = Filter().count(cache), cache.meta("space")
+    def count(cache: Cache) -> int:
+        memories = Filter().count(cache)
         store.trust.catch_up(cache, None)
-        return memories, space
+        return memories
 
-    (memories, space), _ = store.with_cache(count, deep=rebuild)
+    memories, _ = store.with_cache(count, deep=rebuild)
+    space = store.table.space
     anchor_state_update.update(store)
     history = commit_hits.take_in(store)
     made = _better_vectors(store) if all else None

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import time
+from zlib import crc32
 
 from ..git import memfile
 from . import cache_lock
@@ -36,6 +37,8 @@ APPLICATION = 0x676D656D  # "gmem"
 # compares these names instead of opening the two files.
 SPACE = "minilm-plain-1-c1e43c0a-e1"
 ENCODED = ("minilm-field-1-6c9f769a-e1", 384)
+# In the file: one whose vectors are of another table is of another layout.
+LAYOUT = crc32(f"{SCHEMA} {SPACE}".encode()) >> 1
 INDEX, HISTORY = "index", "history"  # of memories, and of commits (`commit_index`): one layout
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 
@@ -96,7 +99,7 @@ def _open_file(mem_dir: str, path: str) -> Cache | None:
         layout = [
             db.execute(f"PRAGMA {key}").fetchone() for key in ("user_version", "application_id")
         ]
-        if layout != [(SCHEMA,), (APPLICATION,)]:
+        if layout != [(LAYOUT,), (APPLICATION,)]:
             raise Damaged("the cache file has another layout")
         if cache_lock.inode(path) == inode:
             opened = Cache(db, "file" if writable else "immutable", path, inode)
@@ -169,7 +172,7 @@ def _with_tables(name: str) -> Connection:
     db = connect(name)
     try:
         db.execute("PRAGMA journal_mode=WAL")  # memory has none
-        tables.make(db, APPLICATION, SCHEMA)
+        tables.make(db, APPLICATION, LAYOUT)
     except BaseException:
         db.close()
         raise

@@ -87,10 +87,10 @@ def _wrong(cache: Cache, table: StaticTable, progress: Progress) -> str:
     if answer != "ok":
         return str(answer)
     with closing(_made_again(cache, table, progress)) as made:
-        return _difference(cache, made, table.space)
+        return _difference(cache, made)
 
 
-def _difference(cache: Cache, made: Cache, space: str) -> str:
+def _difference(cache: Cache, made: Cache) -> str:
     db = cache.db
     for wrong, sql in _COMPARED.items():
         if _sum(db, sql) != _sum(made.db, sql):
@@ -107,7 +107,7 @@ def _difference(cache: Cache, made: Cache, space: str) -> str:
     vectors = _vectors(cache)
     if any(code != (sign_code(v) if any(v) else bytes(CODE)) for v, code in vectors.values()):
         return "a sign code differs from its vector"
-    if cache.meta("space") == space and vectors != _vectors(made):
+    if vectors != _vectors(made):
         return "a vector differs from its text"
     return ""
 

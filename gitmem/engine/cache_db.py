@@ -25,16 +25,13 @@ CODE = 32  # bytes of one sign code
 
 
 class Cache:
-    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory". `blind`: its vectors
-    are of another space than the table in use (`index.refresh`), so they take no part.
-    """
+    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory"."""
 
     def __init__(self, db: Connection, how: str, path: str, inode: int = 0) -> None:
         self.db = db
         self.how = how
         self.path = path
         self.inode = inode
-        self.blind = False
         self._kept: dict[str, tuple[Any, ...]] = {}
 
     @property
@@ -188,8 +185,6 @@ class Cache:
 
     def codes(self) -> bytes:
         """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged."""
-        if self.blind:
-            return bytes(int(self.meta("rows", "0")) * CODE)
         return self.kept("codes", self._codes)
 
     def _codes(self) -> bytes:
@@ -204,7 +199,7 @@ class Cache:
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
         """{row: int8 vector}; rows without one are left out. Raises Damaged."""
         sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
-        found = select_in(self.db, sql, [] if self.blind else rows)
+        found = select_in(self.db, sql, rows)
         if any(crc32(v, row) != crc for row, v, crc in found):
             raise Damaged("a vector fails its checksum")
         return {row: v for row, v, _ in found}

@@ -106,8 +106,6 @@ def _write(
 ) -> None:
     """One portion; `limit`: of it all the oldest commits beyond so many go, too."""
     changes = Update(cache, table, None)
-    if cache.meta("space", table.space) != table.space:
-        changes.memories.reset_vectors()
     _take_out(changes, gone)
     changes.take(lines)
     if limit is not None:

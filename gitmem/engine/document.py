@@ -51,17 +51,6 @@ def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
     return tuple([" ".join(text.terms(field)) for field in lexical_fields(data)])
 
 
-def embed_texts(table: StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
-    """[(vector, sign code)]; a text without a known word gets zeros, which match nothing."""
-    if len(texts) >= _NUMPY_PAYS:
-        from . import vectors
-
-        made = vectors.embed_many(table, texts)
-    else:
-        made = table.embed(texts)
-    return [(v, sign_code(v) if any(v) else bytes(CODE)) for v in made]
-
-
 def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
     """[(lexical fields, vector, sign code)] of records, made on two processors where it pays."""
     if len(documents) < _FORK_PAYS:
@@ -74,9 +63,17 @@ def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prep
 
 
 def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    embedded = embed_texts(table, [vector_text(d) for d in documents])
+    """A text without a known word gets zeros, which match nothing."""
+    texts = [vector_text(d) for d in documents]
+    if len(texts) >= _NUMPY_PAYS:
+        from . import vectors
+
+        made = vectors.embed_many(table, texts)
+    else:
+        made = table.embed(texts)
     return [
-        (fts_fields(d), vector, code) for d, (vector, code) in zip(documents, embedded, strict=True)
+        (fts_fields(d), v, sign_code(v) if any(v) else bytes(CODE))
+        for d, v in zip(documents, made, strict=True)
     ]
 
 

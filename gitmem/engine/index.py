@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers
-_RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
 _SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
 _LOOKS = 256  # lines read between two looks at the clock
 _PORTION = 16  # lines taken in between two looks at the clock
@@ -88,12 +87,6 @@ class _Limits:
     def exceeded(self, lines: int, size: int) -> bool:
         return self.most is not None and (lines > self.most or size > _SPOT_BYTES)
 
-    def may_embed(self, memories: int) -> bool:
-        """Whether that many vectors of another space may be replaced."""
-        if self.most is None:
-            return True
-        return memories <= (_RE_EMBED if self.until is None else ON_THE_SPOT)
-
     @property
     def batch(self) -> int:
         return BATCH if self.until is None else _PORTION
@@ -135,12 +128,10 @@ def refresh(
         return None  # a ref names an object that is not here; the next write mends it
     # Before reading: the next call sees what comes later.
     sizes = {notes.ref: notes.reflog_size() for _, notes, _, _ in moved}
-    # An empty cache takes any table: it gets the space with its first record.
-    cache.blind = cache.meta("space", table.space) != table.space
     scrub = cache.meta("scrub") != ""
-    if not moved and not cache.blind and (not scrub or until is not None):
+    if not moved and (not scrub or until is not None):
         return None if scrub else 0
-    if not cache.writable or (cache.blind and not limits.may_embed(cache.count())):
+    if not cache.writable:
         return None
     try:
         lines = _read(moved, limits, deep)
@@ -151,17 +142,14 @@ def refresh(
     with cache.writing(limits.wait) as held:
         if not held:
             return None
-        unchanged = not (deep or cache.blind or scrub) and moved
+        unchanged = not (deep or scrub) and moved
         if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
             return 0  # another process took the same in while we read or waited
         update = Update(cache, table, moved[0][1] if moved else None)
-        if cache.meta("space", table.space) != table.space:
-            update.memories.reset_vectors()
         added, whole = _take(update, lines, limits, progress)
         if whole:
             _note_tips(cache, moved, sizes)
         scrub = update.finish() or scrub
-    cache.blind = False
     if scrub and until is not None:
         return None  # the whole file is rewritten, which nobody may wait for
     if scrub:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..core.record import Record
 from .cache import CODE, Cache
-from .document import columns, embed_texts, labels, prepare, union_of, vector_text
+from .document import columns, labels, prepare, union_of
 from .memory_rows import ACTIVE, TEXT, bare, commit_of, parsed, places
 from .sql import select_in
 
@@ -29,19 +29,8 @@ class MemoryTables:
 
     def finish(self) -> None:
         dead = self.next_row - self.count
-        totals = {"rows": self.next_row, "count": self.count, "dead": dead}
-        for key, value in {**totals, "space": self.table.space}.items():
+        for key, value in {"rows": self.next_row, "count": self.count, "dead": dead}.items():
             self.cache.set_meta(key, str(value))
-
-    def reset_vectors(self) -> None:
-        """Another table is another space: its vectors share nothing with the old ones."""
-        self.db.execute("DELETE FROM vector")
-        self.db.execute("DELETE FROM code")
-        self.cache.set_meta("space", self.table.space)
-        sql = f"SELECT m.row, {TEXT} WHERE m.status = 0 ORDER BY m.row"
-        shown = self.db.execute(sql).fetchall()
-        made = embed_texts(self.table, [vector_text(parsed(raw).data) for _, raw in shown])
-        self._set_vectors(0, {row: pair for (row, _), pair in zip(shown, made, strict=True)})
 
     def remove(self, rows: list[int]) -> None:
         """Takes rows away, with all that was made of them."""
@@ -95,8 +84,11 @@ class MemoryTables:
             "INSERT INTO term VALUES(?, ?) ON CONFLICT(word) DO UPDATE SET df = df + excluded.df",
             sorted(frequency.items()),
         )
-        vectors = {row: (v, code) for (row, _), (_, v, code) in zip(shown, made, strict=True)}
-        self._set_vectors(first, vectors)
+        vectors = {row: v for (row, _), (_, v, _) in zip(shown, made, strict=True)}
+        self.cache.set_vectors(vectors.items())
+        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))  # matches nothing
+        codes |= {row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)}
+        self.cache.set_codes(codes)
 
     def again(self, row: int, status: int) -> int:
         """Makes a row anew with another status (`reinstate`); returns its new number."""
@@ -153,9 +145,3 @@ class MemoryTables:
         lines = select_in(self.db, sql, map(bytes.fromhex, parts))
         numbers = ",".join(str(n) for (n,) in sorted(lines))
         self.db.execute("INSERT INTO united VALUES(?, ?, ?, ?)", (row, f"[{numbers}]", digest, raw))
-
-    def _set_vectors(self, first: int, made: dict[int, tuple[bytes, bytes]]) -> None:
-        """{row: (vector, sign code)}; the other rows from `first` on match nothing."""
-        self.cache.set_vectors([(row, vector) for row, (vector, _) in made.items()])
-        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
-        self.cache.set_codes({**codes, **{row: code for row, (_, code) in made.items()}})

@@ -124,12 +124,12 @@ CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NO
 """
 
 
-def make(db: Connection, application: int, schema: int) -> None:
+def make(db: Connection, application: int, layout: int) -> None:
     """The empty tables of this layout, in one transaction."""
     db.execute("BEGIN IMMEDIATE")
     for statement in TABLES.split(";\n"):
         db.execute(statement)
     db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
     db.execute(f"PRAGMA application_id={application}")
-    db.execute(f"PRAGMA user_version={schema}")
+    db.execute(f"PRAGMA user_version={layout}")
     db.execute("COMMIT")

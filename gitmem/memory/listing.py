@@ -15,7 +15,7 @@ from ..anchors.snapshot_view import Snapshot
 from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..engine import filters, memory_rows, path_state_store
-from ..engine.cache import Cache
+from ..engine.cache import SPACE, Cache
 from ..engine.filters import Filter, newest_first
 from ..engine.memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..store import Store
@@ -296,5 +296,5 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
         "vectors": vectors,
         "without_vectors": cache.count() - vectors,
-        "space": cache.meta("space"),
+        "space": SPACE,
     }
