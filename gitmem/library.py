@@ -134,17 +134,17 @@ def opened(
 
 
 @contextmanager
-def chosen_vectors(store: Store, environ: Mapping[str, str]) -> Iterator[Any]:
+def chosen_vectors(store: Store) -> Iterator[Any]:
     """The embedding model that the user chose, asked when it is needed; None where none is chosen
     or it cannot be used (then a line says why).
     """
     setting = store.settings["embedModel"]
-    if not setting and not environ.get("GIT_MEM_EMBED_MODEL"):
+    if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
         yield None
         return
     from .models import chosen, llamavec, registry
 
-    choice, vectors = chosen.choice(registry.EMBEDDING, setting, environ), None
+    choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
     if choice.path and not choice.problem:
         vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
     elif choice.problem:
@@ -165,7 +165,7 @@ class Memories:
         """Raises NotARepository."""
         self._open = ExitStack()
         self._store = self._open.enter_context(opened(os.environ, os.fspath(path)))
-        self._vectors = self._open.enter_context(chosen_vectors(self._store, os.environ))
+        self._vectors = self._open.enter_context(chosen_vectors(self._store))
 
     def close(self) -> None:
         """Also the end of a `with`; asks the worker for vectors of what was written."""

@@ -19,10 +19,11 @@ from ..engine.filters import Filter
 from ..feedback import usage_stats
 from ..git import config as settings
 from ..hooks import githooks
+from ..library import chosen_vectors
 from ..memory import commit_hits, listing, proposals
 from ..models import chosen, llamavec, registry
 from ..store import Store
-from .common import chosen_vectors, values
+from .common import values
 from .options import Answer, argument, command, flag, text
 
 

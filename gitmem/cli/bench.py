@@ -8,7 +8,8 @@ import typer
 
 from ..bench import beir, known_item, scores
 from ..bench.scores import Estimate
-from .common import chosen_vectors, opened, warn
+from ..library import chosen_vectors
+from .common import opened, warn
 from .options import Answer, argument, command, number
 
 

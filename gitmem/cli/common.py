@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
@@ -61,10 +61,6 @@ def tell_elsewhere(store: Store) -> None:
 
         if said := setup.elsewhere(store):
             warn(f"hint: {said}")
-
-
-def chosen_vectors(store: Store) -> AbstractContextManager[Any]:
-    return library.chosen_vectors(store, os.environ)
 
 
 def write(text: str = "") -> None:

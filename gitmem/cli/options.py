@@ -75,11 +75,9 @@ def command(
                 given[name] = bundle(*[given.pop(field) for field in bundle._fields])
             here = "store" in takes and not given.get(elsewhere)
             opening = opened(needs_enabled=enabled) if here else nullcontext()
-            with paged(pager) as named_by, opening as store:
+            with paged(pager, opening) as store:
                 if "store" in takes:
                     given["store"] = store
-                if store:
-                    named_by(store)
                 said = function(**given)
                 return said if isinstance(said, int) else said.print(as_json)
 

@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 
 from ..store import Store
 
@@ -26,30 +26,23 @@ class Held(io.StringIO):
 
 
 @contextmanager
-def paged(wanted: bool) -> Iterator[Callable[[Store], None]]:
-    """Holds back what is written to a terminal, if `wanted`, and shows it at the end, when locks
-    and processes are gone. Yields what takes the store, which knows the pager.
+def paged(wanted: bool, opening: AbstractContextManager[Store | None]) -> Iterator[Store | None]:
+    """Opens the store. What is written to a terminal is held back, if `wanted`, and shown when the
+    store is closed, and its locks and processes are gone.
     """
-    terminal, pager = sys.stdout, ""
-
-    def choose(store: Store) -> None:
-        nonlocal pager
-        pager = store.repo.program("GIT_PAGER")
-
-    if not (wanted and terminal.isatty()):
-        yield lambda store: None
+    if not (wanted and sys.stdout.isatty()):
+        with opening as store:
+            yield store
         return
-    held = Held()
+    held, pager = Held(), ""
     try:
-        sys.stdout = held
-        yield choose
-    except BaseException:
-        pager = ""  # an error comes right behind what was found
-        raise
+        with redirect_stdout(held), opening as store:
+            chosen = store.repo.program("GIT_PAGER") if store else ""
+            yield store
+            pager = chosen  # an error comes right behind what was found
     finally:
-        sys.stdout = terminal
         if pager in ("", "cat") or not _through(pager, held.getvalue()):
-            terminal.write(held.getvalue())
+            sys.stdout.write(held.getvalue())
 
 
 def _through(pager: str, text: str) -> bool:

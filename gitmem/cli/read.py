@@ -5,10 +5,11 @@ from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
+from ..library import chosen_vectors
 from ..memory import listing, recall
 from ..store import Store
 from . import app
-from .common import chosen_vectors, json_lines, tell_elsewhere, write, write_json
+from .common import json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, only, text
 
 

@@ -4,7 +4,8 @@ from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
 from ..notes import notetree
-from .common import opened, read_file, refused
+from ..store import Store
+from .common import read_file, refused
 from .options import Answer, argument, command, text
 
 _REASON = "no such commit in this repository"
@@ -12,6 +13,7 @@ _REASON = "no such commit in this repository"
 
 @command("reanchor")
 def reanchor_command(
+    store: Store,
     old: str = argument("[OLD]", "The commit, or the beginning of an id that is gone.", None),
     new: str = argument("[NEW]", "The commit that took its place.", None),
     map: str = text("--map FILE", "filter-repo's commit-map: `OLD NEW` a line (`-`: stdin)."),
@@ -23,17 +25,16 @@ def reanchor_command(
     """
     if bool(map) == bool(old) or bool(old) != bool(new):
         raise UsageError("give OLD and NEW, or --map FILE")
-    with opened() as store:
-        bad: list[str] = []
-        if map:
-            pairs, bad = _pairs(map, store.repo.hex_len)
-        else:
-            there = store.repo.commit(new)
-            pairs = [(reanchor.commit_of(store, old), there or new)]
-            if pairs[0][0] == there:
-                same = f"'{old[:80]}' and '{new[:80]}' are the same commit"
-                raise MemError(same, hint="nothing was written")
-        done = reanchor.reanchor(store, pairs)
+    bad: list[str] = []
+    if map:
+        pairs, bad = _pairs(map, store.repo.hex_len)
+    else:
+        there = store.repo.commit(new)
+        pairs = [(reanchor.commit_of(store, old), there or new)]
+        if pairs[0][0] == there:
+            same = f"'{old[:80]}' and '{new[:80]}' are the same commit"
+            raise MemError(same, hint="nothing was written")
+    done = reanchor.reanchor(store, pairs)
     for line in bad:
         refused(line)
     hint = "" if map else "name a commit that is here; `git fetch` may bring it"

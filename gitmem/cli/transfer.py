@@ -8,13 +8,15 @@ from ..core.plural import many
 from ..engine.filters import Filter
 from ..memory import listing, transfer
 from ..migration import vault
+from ..store import Store
 from .claude import export_claude
-from .common import opened, write, write_file
+from .common import write, write_file
 from .options import Answer, argument, command, flag, number, one_of, text
 
 
 @command("export")
 def export_command(
+    store: Store,
     what: str = argument(
         "[claude|DIR]",
         "claude: as files of Claude Code's auto memory, which it loads by itself; DIR: where"
@@ -39,31 +41,29 @@ def export_command(
     if claude:
         if output or format or scope:
             raise UsageError("`git mem export claude` takes no --output, --format or --scope")
-        with opened() as store:
-            return export_claude(store, limit, remove, dry_run, quiet)
+        return export_claude(store, limit, remove, dry_run, quiet)
     output, format, scope = output or "-", format or "jsonl", scope or "team"
     _check(what, output, format, as_json)
-    with opened() as store:
-        which = Filter(scope="" if scope == "all" else scope)
-        items = listing.list_memories(store, which, all_branches=True).items
-        several = sum("alternatives" in item for item in items)
-        if several:
-            have = f"{many(several, 'memory')} {'has' if several == 1 else 'have'}"
-            store.warn(f"warning: {have} alternatives: the newest text of each is written")
-        items.reverse()  # oldest first, so that an import keeps the order
-        if format == "markdown":
-            vault.write(what, items)
-            write(f"{many(len(items), 'memory')} written to '{what}'")
-            return 0
-        lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
-        if output != "-":
-            write_file(output, lines)
-            write(f"{many(len(items), 'memory')} written to '{output}'")
-            return 0
-        if render.is_terminal():
-            lines = (render.safe(text, lines=True) for text in lines)
-        sys.stdout.writelines(lines)
+    which = Filter(scope="" if scope == "all" else scope)
+    items = listing.list_memories(store, which, all_branches=True).items
+    several = sum("alternatives" in item for item in items)
+    if several:
+        have = f"{many(several, 'memory')} {'has' if several == 1 else 'have'}"
+        store.warn(f"warning: {have} alternatives: the newest text of each is written")
+    items.reverse()  # oldest first, so that an import keeps the order
+    if format == "markdown":
+        vault.write(what, items)
+        write(f"{many(len(items), 'memory')} written to '{what}'")
         return 0
+    lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
+    if output != "-":
+        write_file(output, lines)
+        write(f"{many(len(items), 'memory')} written to '{output}'")
+        return 0
+    if render.is_terminal():
+        lines = (render.safe(text, lines=True) for text in lines)
+    sys.stdout.writelines(lines)
+    return 0
 
 
 def _check(what: str, output: str, format: str, as_json: bool) -> None:
