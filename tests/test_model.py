@@ -75,7 +75,7 @@ def test_fetch_downloads_verifies_and_lists(lab: Lab, place: pathlib.Path, hub: 
     url = hub.url + "/some/tiny.gguf"
     said = lab.run(lab.root, "git-mem", "model", "fetch", url, "--sha256", SUM)
     assert said.returncode == 0, said.stderr
-    assert "100 % of 3 MB" in said.stderr and "checksum right" in said.stdout
+    assert "checksum right" in said.stdout
     assert (place / f"tiny-{SUM[:16]}.gguf").read_bytes() == DATA
     assert lab.json(lab.root, "model", "fetch", url, "--sha256", SUM)["fetched"] is False
     assert len(hub.seen) == 1

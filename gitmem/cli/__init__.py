@@ -101,15 +101,6 @@ def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
     """(what is wrong with the words of a call, where to look)."""
     context = getattr(e, "ctx", None)
     message = e.format_message().rstrip(".")
-    if type(e).__name__ == "NoSuchOption" and context:
-        known = [
-            name
-            for param in context.command.params
-            for name in (*param.opts, *param.secondary_opts)
-        ]
-        nearest = get_close_matches(e.option_name, known, 1)
-        message = f"no such option: {e.option_name}"
-        message += f"; did you mean {nearest[0]}?" if nearest else ""
     hint = _ALL_COMMANDS
     if module_of(command):
         path = context.command_path if context else f"git mem {command}"

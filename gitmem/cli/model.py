@@ -5,7 +5,6 @@ The only one that downloads anything.
 
 import os
 import re
-import sys
 from contextlib import closing
 from typing import Any
 
@@ -143,17 +142,13 @@ def _checksum(name: str, known: registry.Known | None, given: str) -> str:
 
 
 def _download(url: str, target: str, size: int, sha256: str, label: str) -> None:
-    """A bar on a terminal; in a pipe a line for each tenth, on stderr."""
     with render.progress(f"fetching {label} (bytes)", total=size or None) as advance:
-        before = tenth = 0
+        before = 0
 
         def tell(done: int, total: int) -> None:
-            nonlocal before, tenth
+            nonlocal before
             advance(done - before)
             before = done
-            if total and not sys.stderr.isatty() and 10 * done // total > tenth:
-                tenth = 10 * done // total
-                warn(f"{label}: {10 * tenth} % of {_mb(total)}")
 
         fetch.download(url, target, sha256, size=size, progress=tell)
 
