@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 from base64 import b64encode
 from hashlib import sha512
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,8 @@ from gitmem.embedding.wordpiece import MAX_CHARS, WordPiece, words
 DATA = pathlib.Path(__file__).parent / "data"
 FIXTURES: dict[str, list[str]] = json.loads((DATA / "wordpiece.json").read_text("utf-8"))
 FILE = EncoderFile()
-NAMES = list(FILE.vocabulary())
+ENDS = struct.unpack_from(f"<{FILE.tokens + 1}I", FILE.map, FILE._ends)
+NAMES = [FILE.map[FILE._text + a : FILE._text + b].decode() for a, b in pairwise(ENDS)]
 PIECES = WordPiece(FILE.find, FILE.longest)
 
 
@@ -35,19 +38,9 @@ def test_a_text_has_the_tokens_of_the_reference(text: str) -> None:
     assert named(text) == ["[CLS]", *FIXTURES[text], "[SEP]"]
 
 
-def test_bisection_finds_what_the_whole_vocabulary_has() -> None:
-    fresh = EncoderFile()
-    some = [*NAMES[:50], *NAMES[-50:], *NAMES[::700], "", "no such token", "\udc80"]
-    assert len(some) < 2000
-    assert [fresh.find(token) for token in some] == [FILE.find(token) for token in some]
-    assert fresh.find("no such token") == -1
-
-
-def test_many_lookups_read_the_vocabulary_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitmem.embedding.encoder_file._LOOKUPS", 3)
-    fresh = EncoderFile()
-    assert [fresh.find("cache") for _ in range(6)] == [FILE.find("cache")] * 6
-    assert fresh.find("no such token") == -1
+def test_each_token_is_found_at_its_number_and_no_other_is() -> None:
+    assert [FILE.find(name) for name in NAMES] == list(range(len(NAMES)))
+    assert [FILE.find(token) for token in ("", "no such token", "\udc80")] == [-1] * 3
 
 
 def test_a_lone_surrogate_is_dropped() -> None:

@@ -13,7 +13,6 @@ import mmap
 import os
 import struct
 from binascii import crc32
-from itertools import pairwise
 from math import prod
 
 from . import EncoderDamaged
@@ -33,9 +32,6 @@ ALIGN = 64
 
 # Raise when the code turns the same text and file into other vectors.
 ENCODING = 1
-
-# Tokens looked up by bisection, 4 µs each, before the whole vocabulary is read (8 ms and 5 MB).
-_LOOKUPS = 2000
 
 
 def arrays(
@@ -93,8 +89,6 @@ class EncoderFile:
         except EncoderDamaged:
             self.map.close()
             raise
-        self._vocabulary: dict[str, int] | None = None
-        self._lookups = 0
 
     def _read_header(self) -> None:
         size = len(self.map)
@@ -120,12 +114,7 @@ class EncoderFile:
         self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
 
     def find(self, token: str) -> int:
-        """A token's number, or -1."""
-        if self._vocabulary is not None:
-            return self._vocabulary.get(token, -1)
-        self._lookups += 1
-        if self._lookups > _LOOKUPS:
-            return self.vocabulary().get(token, -1)
+        """A token's number, or -1: by bisection, 4 µs."""
         wanted = token.encode("utf-8", "surrogatepass")
         low, high = 0, self.tokens
         while low < high:
@@ -139,18 +128,6 @@ class EncoderFile:
             else:
                 high = middle
         return -1
-
-    def vocabulary(self) -> dict[str, int]:
-        """Every token and its number; read once, used for lookups from then on."""
-        if self._vocabulary is None:
-            ends = struct.unpack_from(f"<{self.tokens + 1}I", self.map, self._ends)
-            text = self.map[self._text : self._text + ends[-1]]
-            try:
-                tokens = [text[a:b].decode("utf-8") for a, b in pairwise(ends)]
-            except UnicodeDecodeError:
-                raise EncoderDamaged(f"encoder '{self.path}' has damaged tokens") from None
-            self._vocabulary = {token: number for number, token in enumerate(tokens)}
-        return self._vocabulary
 
     def verify(self) -> None:
         """Read the whole file (20 ms) and raise `EncoderDamaged` if a bit has changed."""

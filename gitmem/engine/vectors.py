@@ -24,26 +24,18 @@ _PAIRED = 128  # rows of `near_pairs` at a time
 
 def embed_many(table: StaticTable, texts: Iterable[str]) -> list[bytes]:
     """`table.embed(texts)`, some five times as fast; in order, any number of texts."""
-    out: list[bytes] = []
-    dims = table.dims
-    for part in embed_chunks(table, texts):
-        data = part.tobytes()
-        out += [data[at : at + dims] for at in range(0, len(data), dims)]
-    return out
-
-
-def embed_chunks(table: StaticTable, texts: Iterable[str]) -> Iterator[Array]:
-    """The same as int8 arrays of up to 512 rows."""
     table.vocabulary()
     raw = np.frombuffer(table.raw_rows(), np.uint8).reshape(table.rows, table.dims)
     weights = raw.astype(np.int16)
     weights -= 128
+    out: list[bytes] = []
     some = iter(texts)
     while part := list(islice(some, _CHUNK)):
         sums = np.zeros((len(part), table.dims), np.int32)
         for text, total in zip(part, sums, strict=True):
             weights[table.counted(text)].sum(axis=0, dtype=np.int32, out=total)
-        yield quantise_rows(sums)
+        out += [row.tobytes() for row in quantise_rows(sums)]
+    return out
 
 
 def quantise_rows(sums: Array) -> Array:
