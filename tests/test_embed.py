@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from write_models import tokens_of
 
 from gitmem.engine import embed, hamming, int8_vectors
 from gitmem.engine.embed import StaticTable, TableDamaged
@@ -120,21 +121,10 @@ def test_case_and_identifier_style_do_not_matter(table: StaticTable) -> None:
     assert table.vector("connection pool") == table.vector("connectionPool")
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=8))
-def test_file_index_and_vocabulary_find_the_same_rows(words: list[str]) -> None:
-    bulk = StaticTable()
-    vocabulary = bulk.vocabulary()
-    text = " ".join(words)
-    assert bulk.counted(text) == _shared().counted(text)
-    for word in words:
-        assert _shared()._find(word.encode()) == vocabulary.get(word, -1)
-
-
 def test_every_token_is_found_at_its_row(table: StaticTable) -> None:
-    vocabulary = StaticTable().vocabulary()
-    assert len(vocabulary) == table.rows
-    assert all(table._find(token.encode()) == row for token, row in vocabulary.items())
+    tokens = tokens_of(table._map, table.rows, table._ends, table._text)
+    assert [table._find(token.encode()) for token in tokens] == list(range(table.rows))
+    assert [table._find(token) for token in (b"", b"no such token", b"\xff")] == [-1] * 3
 
 
 def test_repeats_count_less_each_time() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from write_models import write_table
+from write_models import tokens_of, write_table
 
 from gitmem.engine import embed, hamming, int8_vectors
 from gitmem.engine.embed import StaticTable
@@ -57,13 +57,11 @@ def test_any_texts_embed_to_the_same_bytes(texts: list[str]) -> None:
 
 def test_more_texts_than_a_chunk_stay_in_order() -> None:
     numbers = random.Random(1)
-    vocabulary = list(BULK.vocabulary())
+    vocabulary = tokens_of(BULK._map, BULK.rows, BULK._ends, BULK._text)
     texts = [
         " ".join(numbers.choices(vocabulary, k=numbers.choice([0, 1, 9, 60]))) for _ in range(1200)
     ]
-    texts[700] = " ".join(
-        numbers.choices(vocabulary, k=900)
-    )  # more than 256 rows: sums are flushed
+    texts[700] = " ".join(numbers.choices(vocabulary, k=900))  # more than count
     assert embed_many(BULK, iter(texts)) == TABLE.embed(texts)
     assert embed_many(BULK, []) == []
 

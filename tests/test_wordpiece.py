@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import pathlib
-import struct
 import subprocess
 import sys
 from base64 import b64encode
 from hashlib import sha512
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from write_models import tokens_of
 
 from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.embedding.wordpiece import MAX_CHARS, WordPiece, words
@@ -24,8 +23,7 @@ from gitmem.embedding.wordpiece import MAX_CHARS, WordPiece, words
 DATA = pathlib.Path(__file__).parent / "data"
 FIXTURES: dict[str, list[str]] = json.loads((DATA / "wordpiece.json").read_text("utf-8"))
 FILE = EncoderFile()
-ENDS = struct.unpack_from(f"<{FILE.tokens + 1}I", FILE.map, FILE._ends)
-NAMES = [FILE.map[FILE._text + a : FILE._text + b].decode() for a, b in pairwise(ENDS)]
+NAMES = tokens_of(FILE.map, FILE.tokens, FILE._ends, FILE._text)
 PIECES = WordPiece(FILE.find, FILE.longest)
 
 

@@ -28,7 +28,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 import torch.nn.functional as F  # type: ignore[import-not-found,unused-ignore]
 from build_pairs import HELD_OUT
 from encoder_torch import embed, load_tokenizer, load_weights
-from write_models import write_table
+from write_models import tokens_of, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -103,7 +103,7 @@ def main() -> None:
     torch.set_num_threads(2)
 
     old = StaticTable()
-    tokens = sorted(old.vocabulary(), key=old.vocabulary().__getitem__)
+    tokens = tokens_of(old._map, old.rows, old._ends, old._text)
     rows = [
         json.loads(line) for line in Path(arguments.pairs).read_text(encoding="utf-8").splitlines()
     ]

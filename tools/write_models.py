@@ -7,7 +7,8 @@ import sys
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.embedding import encoder_file
 from gitmem.engine import embed
+
+
+def tokens_of(file: mmap, count: int, ends: int, text: int) -> list[str]:
+    """The tokens of a mapped file by their numbers; `ends`, `text`: where its two tables are."""
+    places = struct.unpack_from(f"<{count + 1}I", file, ends)
+    return [file[text + a : text + b].decode("utf-8") for a, b in pairwise(places)]
 
 
 def write_table(path: str, name: str, tokens: Sequence[str], rows: np.ndarray[Any, Any]) -> str:

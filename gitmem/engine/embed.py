@@ -13,7 +13,7 @@ import mmap
 import os
 import struct
 from binascii import crc32
-from itertools import chain, pairwise
+from itertools import chain
 
 from .int8_vectors import quantise
 
@@ -185,7 +185,6 @@ class StaticTable:
             self._map.close()
             raise
         self._cache = _Words(self._split)
-        self._vocabulary: dict[str, int] | None = None
 
     def _read_header(self) -> None:
         size = len(self._map)
@@ -223,11 +222,6 @@ class StaticTable:
             slot = (slot + 1) & self._mask
         raise TableDamaged(f"static table '{self.path}' has a damaged index")
 
-    def _lookup(self, token: str) -> int:
-        if self._vocabulary is not None:
-            return self._vocabulary.get(token, -1)
-        return self._find(token.encode("utf-8", "surrogatepass"))
-
     def _split(self, word: str) -> tuple[int, ...]:
         """Rows of one lower-case word: greedy longest match, as WordPiece; none where a part is
         unknown.
@@ -243,7 +237,7 @@ class StaticTable:
                 return ()
             prefix = "##" if start else ""
             for end in range(min(length, start + self._longest), start, -1):
-                row = self._lookup(prefix + word[start:end])
+                row = self._find((prefix + word[start:end]).encode("utf-8", "surrogatepass"))
                 if row >= 0:
                     rows.append(row)
                     start = end
@@ -281,18 +275,6 @@ class StaticTable:
     def embed(self, texts: Iterable[str]) -> list[bytes]:
         """One vector a text. For thousands of texts use `vectors.embed_many`."""
         return [self.vector(text) for text in texts]
-
-    def vocabulary(self) -> dict[str, int]:
-        """Every token and its row; read once (10 ms), used for lookups from then on."""
-        if self._vocabulary is None:
-            ends = struct.unpack_from(f"<{self.rows + 1}I", self._map, self._ends)
-            text = self._map[self._text : self._text + ends[-1]]
-            try:
-                tokens = [text[a:b].decode("utf-8") for a, b in pairwise(ends)]
-            except UnicodeDecodeError:
-                raise TableDamaged(f"static table '{self.path}' has damaged tokens") from None
-            self._vocabulary = {token: row for row, token in enumerate(tokens)}
-        return self._vocabulary
 
     def raw_rows(self) -> bytes:
         return self._map[self._at_rows :]

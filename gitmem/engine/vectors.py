@@ -24,7 +24,6 @@ _PAIRED = 128  # rows of `near_pairs` at a time
 
 def embed_many(table: StaticTable, texts: Iterable[str]) -> list[bytes]:
     """`table.embed(texts)`, some five times as fast; in order, any number of texts."""
-    table.vocabulary()
     raw = np.frombuffer(table.raw_rows(), np.uint8).reshape(table.rows, table.dims)
     weights = raw.astype(np.int16)
     weights -= 128
