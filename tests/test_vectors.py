@@ -101,7 +101,6 @@ def test_nearest_equals_its_definition(
         for i in range(count)
     ]
     assert hamming.nearest(codes, query, k) == sorted(every)[:k]
-    assert hamming.nearest(memoryview(codes), query, k) == sorted(every)[:k]
     odd = list(range(1, count, 2))
     assert hamming.nearest(codes, query, k, odd) == sorted(every[i] for i in odd)[:k]
 
@@ -123,15 +122,11 @@ def test_rescore_equals_cosine_of_every_row() -> None:
     query = many[17]
     expected = sorted((-int8_vectors.cosine(query, v), i) for i, v in enumerate(many) if any(v))
     assert hamming.rescore(many, query, range(5000)) == [(-c, i) for c, i in expected]
-    by_number = {i: many[i] for i in (4, 9)}
-    assert hamming.rescore(by_number, query, [4, 9]) == hamming.rescore(
-        many.__getitem__, query, [4, 9]
-    )
+    some = {i: many[i] for i in (4, 9)}
+    assert hamming.rescore(some, query, [4, 9]) == hamming.rescore(many, query, [4, 9])
 
 
 def test_wrong_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match="whole number"):
-        hamming.nearest(bytes(33), bytes(32), 1)
     with pytest.raises(ValueError, match="beyond"):
         hamming.nearest(bytes(64), bytes(32), 1, [2])
     with pytest.raises(ValueError, match="dimensions"):

@@ -43,9 +43,7 @@ class Snapshot(Cache):
 
     def filter(self, wanted: Filter) -> Filter:
         """The same conditions, on the memories that are known there."""
-        narrowed = wanted.copy()
-        narrowed.hidden = True
-        return narrowed
+        return wanted.but(hidden=True)
 
     def tell(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Adds to objects of memories what became of them since the revision."""

@@ -65,9 +65,6 @@ _folding.update(dict.fromkeys((9, 10, 13, 32), " "))
 
 def words(text: str) -> list[str]:
     """The words and punctuation marks of a text, folded, in order."""
-    if len(_folding) > 20_000:  # some 3 MB
-        for code in [code for code in _folding if code > 127]:
-            del _folding[code]
     return text.lstrip()[:MAX_CHARS].translate(_folding).split()
 
 

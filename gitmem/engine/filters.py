@@ -84,15 +84,10 @@ class Filter:
         others = self.superseded or self.forgotten
         return not (others or any(applies for applies, *_ in self._conditions()))
 
-    def copy(self) -> Filter:
+    def but(self, **changed: object) -> Filter:
+        """The same conditions, with some attributes changed."""
         other = Filter()
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def leaving_out(self, commits: Sequence[str]) -> Filter:
-        """The same conditions, and no memories of these commits."""
-        other = self.copy()
-        other.without = commits
+        other.__dict__.update(self.__dict__, **changed)
         return other
 
     def count(self, cache: Cache) -> int:

@@ -27,9 +27,7 @@ def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
     other = f"SELECT 1 FROM reinstated WHERE row NOT IN ({_AT_HEAD})"
     if not _looked_from(cache, head) or not cache.db.execute(other, (head,)).fetchone():
         return wanted
-    narrowed = wanted.copy()
-    narrowed.head = head
-    return narrowed
+    return wanted.but(head=head)
 
 
 def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:

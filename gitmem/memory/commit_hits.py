@@ -68,7 +68,7 @@ def as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
     tip, limit = snapshot_view.commit_of(store, at), store.settings.number("historyLimit")
     reached = set(commit_index.listed(store.repo.git, [tip], [], limit))
     known = cache.db.execute("SELECT id FROM memory")
-    return wanted.leaving_out([id for (id,) in known if id not in reached])
+    return wanted.but(without=[id for (id,) in known if id not in reached])
 
 
 def with_history(

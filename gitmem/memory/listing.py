@@ -62,7 +62,7 @@ def list_memories(
         with view.seen(store, cache, wanted, at) as (seen, conditions):
             stands = _stands(store, seen, conditions, all_branches)
             hidden = sorted(c for c, s in stands.items() if s.state == anchor_state.UNMERGED)
-            merged = conditions.leaving_out(hidden) if hidden and not at else conditions
+            merged = conditions.but(without=hidden) if hidden and not at else conditions
             rows = rows_of(seen, merged)
             found = _objects(store, seen, rows if stale else rows[:limit], stands)
             if not stale and not at:
@@ -92,8 +92,7 @@ def _objects(
 
 def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Listed:
     """What was forgotten, on all branches, the last first; `forgotten`: who did it, when, why."""
-    gone = wanted.copy()
-    gone.forgotten = True
+    gone = wanted.but(forgotten=True)
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         items = view.objects(store, cache, rows_of(cache, gone))
@@ -133,8 +132,7 @@ def _stands(
 
 def _left_out(cache: Cache, wanted: Filter, merged: Filter) -> tuple[int, int]:
     """(of unmerged branches, superseded): memories that pass `wanted`; `merged`: what is listed."""
-    listed, more = merged.count(cache), merged.copy()
-    more.superseded = True
+    listed, more = merged.count(cache), merged.but(superseded=True)
     unmerged = wanted.count(cache) - listed if wanted is not merged else 0
     return unmerged, 0 if merged.superseded else more.count(cache) - listed
 

@@ -92,9 +92,7 @@ class Trust:
         """`wanted`, narrowed to what may be injected unasked; the same object for everything."""
         if not self.strict or self._nothing_below(cache):
             return wanted
-        narrowed = wanted.copy()
-        narrowed.signatures = _ACCEPTED[self.policy] if self.current(cache) else ()
-        return narrowed
+        return wanted.but(signatures=_ACCEPTED[self.policy] if self.current(cache) else ())
 
     def _nothing_below(self, cache: Cache) -> bool:
         """Whether all is known to be accepted: a filter would cost more than the search."""
