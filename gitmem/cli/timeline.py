@@ -104,11 +104,6 @@ def _reasons(found: list[_Item]) -> _Text:
         render.hit(item)
 
 
-def _listed(item: _Item) -> _Text:
-    yield [item]
-    yield f"    {_because(item['why'])}"
-
-
 _NAMED = {
     path_memories.FORMER: "about it under the name",
     path_memories.ABOVE: "about its directory",
@@ -170,7 +165,8 @@ def _blamed(lines: list[file_lines.Line], items: list[_Item], commits: list[_Ite
     nothing = "no memory is" if commits else "nothing is known"
     yield "" if items else f"{nothing} about these lines"
     for item in items:
-        yield from _listed(item)
+        yield [item]
+        yield f"    {_because(item['why'])}"
 
 
 def _row(line: file_lines.Line) -> _Item:

@@ -183,15 +183,10 @@ def _parsed(
     keys: dict[str, set[str]] = {}
     for key, line, scope in lines:
         r = record.parse(line)
-        if r is None or not _storable(r.id):
-            continue
+        if r is None or r.id.encode("utf-8", "ignore").decode() != r.id:
+            continue  # an id that is no proper text; no tool of ours writes one
         records[r.version] = r
         scopes[r.version] = scopes.get(r.version, 0) | scope
         if key != r.data.get("commit"):
             keys.setdefault(r.version, set()).add(key)
     return records, scopes, keys
-
-
-def _storable(id: str) -> bool:
-    """Whether an id is proper text; no tool of ours writes another."""
-    return id.encode("utf-8", "ignore").decode() == id
