@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from ..core import front_matter, record
@@ -171,7 +171,8 @@ def _inside(top: str, directory: str) -> str:
 
 def _files(top: str, places: list[str]) -> Iterator[tuple[str, Decision | Item]]:
     """Each file of these directories and what it decides, or why it is left out; no links."""
-    for directory, names, files in (step for p in places for step in os.walk(os.path.join(top, p))):
+    walks = [os.walk(os.path.join(top, place)) for place in places]
+    for directory, names, files in chain(*walks):
         names[:] = sorted(n for n in names if not n.startswith((".", "_", "template")))
         for name in sorted(files):
             path, low = os.path.join(directory, name), name.lower()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..core import text as words_of
 from . import similarity
-from .similarity import opposed, stance, word_set
+from .similarity import STATEMENT, opposed, stance, word_set
 
 # The cosine from which
 SAME = 0.72  # two texts may be the same
@@ -28,7 +28,6 @@ VALUE = 0.95  # another word in one place is another value, not another thing
 _PLACE = 0.85  # the same, of two memories about one file
 _FEW = 4  # terms: what says less repeats any text that has them
 _LONG = 20  # terms of a text that may have a word of its own and still repeat another
-_STATEMENT = 60  # words; in longer texts some word contradicts every other text
 
 _NAME = re.compile(r"[\w@$#][\w./:@$#-]*[\w/]|\w")
 _QUOTED = re.compile(r"""[`'"]([^`'"\s]+)[`'"]""")
@@ -91,7 +90,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _said(*texts: str) -> bool:
     """Whether all are statements: short, no samples, no entries of a list of tasks."""
-    return all(len(t.split()) <= _STATEMENT and not _SAMPLE.search(t) for t in texts)
+    return all(len(t.split()) <= STATEMENT and not _SAMPLE.search(t) for t in texts)
 
 
 # The same
@@ -138,7 +137,7 @@ def rewords(one: str, other: str, near: float) -> bool:
         return False
     if _SAMPLE.search(one) or _SAMPLE.search(other):
         return False
-    long = max(len(one.split()), len(other.split())) > _STATEMENT
+    long = max(len(one.split()), len(other.split())) > STATEMENT
     if long and not _akin(names(one) - names(other), names(other) - names(one)):
         return False  # two sections of one form, about two things
     a, b = set(similarity.terms(one)), set(similarity.terms(other))

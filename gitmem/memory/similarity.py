@@ -30,7 +30,7 @@ from ..engine.int8_vectors import cosine, sign_code
 NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
 RELATED = 0.45  # ... and a change, which may share one name only
 _FEW = 2  # terms in which a corrected text differs
-_STATEMENT = 60  # words; in longer texts some word contradicts every other text
+STATEMENT = 60  # words; in longer texts some word contradicts every other text
 _NEIGHBOURS = 8
 
 # Decided types: only they are changed by a later word.
@@ -165,7 +165,7 @@ def opposed(new: str, old: str) -> bool:
 
 def changes(new: str, old: str, near: float) -> bool:
     """Whether `new` replaces something that `old` says; `near` is the cosine of both."""
-    if near < RELATED or max(len(new.split()), len(old.split())) > _STATEMENT:
+    if near < RELATED or max(len(new.split()), len(old.split())) > STATEMENT:
         return False
     mine, theirs = set(terms(new)), set(terms(old))
     shared = mine & theirs
