@@ -10,6 +10,7 @@ goes on where time ran out (`Incomplete`).
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from ..git.repository import Repo
 from .reachability import set_bits
 
 Key = tuple[str, str]  # a commit, and a path as it was called there
-Edge = tuple[Key, int, str]  # a key, the place of a commit, and its name from there on
+Names = dict[str, int]  # {a name at a commit: the keys whose path it is, a bit for each}
 
 UNREADABLE = "git cannot read a part of the history"
 # Rename detection compares each removed file with each added one. With more than so many on both
@@ -29,7 +30,6 @@ _DIFF_TREE = f"diff-tree --stdin -r -t -m -M -l{_RENAME_LIMIT} --diff-filter=DR 
 _FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
 _QUICK = 0.2  # seconds of a process below which the next one gets twice as many
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
-_HOPS = 64  # names a path may have had
 
 
 class Incomplete(Exception):
@@ -53,10 +53,8 @@ class Removals:
         self.commits = [row[0] for row in rows]
         self.place = {commit: i for i, commit in enumerate(self.commits)}
         self._parents = [[self.place[p] for p in row[1:] if p in self.place] for row in rows]
-        self._merges = {i for i, row in enumerate(rows) if len(row) > 2}
         self._unsaved: dict[tuple[str, str], str] = {}
         self._renames: dict[str, dict[str, str]] = {}
-        self._ends: dict[Key, set[str]] = {}
 
     def _asked(self, *words: str, stdin: bytes = b"") -> bytes:
         left = max(self.end - time.monotonic(), 0.05)
@@ -71,65 +69,44 @@ class Removals:
 
         Raises Incomplete.
         """
-        self._ends = {key: set() for key in wanted}
-        start = [(key, self.place[key[0]], key[1]) for key in self._ends]
-        if start:
-            self._learn(self.commits[min(at for _, at, _ in start) + 1 :])
-            by_merges = self._run(start, merges=False)
-            lost = [edge for edge in by_merges if not self._ends[edge[0]]]
-            self._run(self._renamed(lost), merges=True)
-        return {
-            key: sorted(names, key=lambda name: (name != key[1], name))
-            for key, names in self._ends.items()
-        }
+        keys = list(dict.fromkeys(wanted))
+        first = min((self.place[commit] for commit, _ in keys), default=len(self.commits))
+        self._learn(self.commits[first + 1 :])
+        went = self._went({path for _, path in keys})
+        removed = {path for paths in went.values() for path in paths}
+        begin: dict[int, Names] = {}
+        for i, (commit, path) in enumerate(keys):
+            if path in removed:
+                begin.setdefault(self.place[commit], {})[path] = 1 << i
+        alive: list[Names] = [{}] * len(self.commits)
+        for at in range(first, len(self.commits)):
+            above = [alive[parent] for parent in self._parents[at]] or [{}]
+            alive[at] = above[0]
+            if at in went or at in begin or any(names is not above[0] for names in above):
+                alive[at] = _following(above, went.get(at, {}))
+                _add(alive[at], begin.get(at, {}))
+        out = {key: [key[1]] if key[1] not in removed else [] for key in keys}
+        for name, bits in alive[-1].items():
+            for i in set_bits(bits):
+                out[keys[i]].append(name)
+        return {k: sorted(names, key=lambda n: (n != k[1], n)) for k, names in out.items()}
 
-    def _run(self, edges: list[Edge], merges: bool) -> list[Edge]:
-        """Follows names until they end; returns those that merges removed, unless `merges`."""
-        seen: set[Edge] = set()
-        left: list[Edge] = []
-        for _ in range(_HOPS):
-            edges = [edge for edge in dict.fromkeys(edges) if edge not in seen]
-            if not edges:
-                break
-            seen.update(edges)
-            removed = self._walk(edges)
-            if not merges:
-                left += [edge for edge in removed if edge[1] in self._merges]
-                removed = [edge for edge in removed if edge[1] not in self._merges]
-            edges = self._renamed(removed)
-        return left
-
-    def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
-        """Follows names as long as they live: those that reach the revision are ends of their keys.
-        Returns the others, each with the place of a commit that removed it. A bit for each name.
+    def _went(self, names: set[str]) -> dict[int, dict[str, str]]:
+        """{place of a commit: {name that it removed: the new one, or ""}}, of these names and of
+        all that they were given.
         """
-        begin: dict[int, int] = {}
-        kill: dict[int, int] = {}
-        removals = self._removals({name for _, _, name in edges})
-        mortal: list[Edge] = []
-        for edge in edges:
-            key, at, name = edge
-            places = [place for place in removals.get(name, ()) if place > at]
-            if not places:
-                self._ends[key].add(name)
-                continue
-            bit = 1 << len(mortal)
-            mortal.append(edge)
-            begin[at] = begin.get(at, 0) | bit
-            for place in places:
-                kill[place] = kill.get(place, 0) | bit
-        lives = [0] * len(self.commits)
-        removed: list[Edge] = []
-        for at in range(min(begin, default=len(lives)), len(lives)):
-            mask = 0
-            for parent in self._parents[at]:
-                mask |= lives[parent]
-            for i in set_bits(mask & kill.get(at, 0)):
-                removed.append((mortal[i][0], at, mortal[i][2]))
-            lives[at] = mask & ~kill.get(at, 0) | begin.get(at, 0)
-        for i in set_bits(lives[-1]):
-            self._ends[mortal[i][0]].add(mortal[i][2])
-        return removed
+        out: dict[int, dict[str, str]] = {}
+        known, new = set(names), names
+        while new:
+            given: set[str] = set()
+            for name, places in self._removals(new).items():
+                for at in places:
+                    now = self._target(self.commits[at], name)
+                    out.setdefault(at, {})[name] = now
+                    given.add(now)
+            new = given - known - {""}
+            known |= new
+        return out
 
     def _removals(self, names: set[str]) -> dict[str, list[int]]:
         """{name: places of the commits of this history that removed it}."""
@@ -140,11 +117,6 @@ class Removals:
             if commit in self.place:
                 out.setdefault(path, []).append(self.place[commit])
         return out
-
-    def _renamed(self, removed: Iterable[Edge]) -> list[Edge]:
-        """The names that paths got from the commits that removed them."""
-        targets = [(key, at, self._target(self.commits[at], name)) for key, at, name in removed]
-        return [edge for edge in targets if edge[2]]
 
     def _target(self, commit: str, path: str) -> str:
         """What a commit renamed a path to, "" for nothing."""
@@ -191,6 +163,24 @@ class Removals:
 
         if rows and self.cache.keep(_PATIENCE, write):
             self._unsaved.clear()
+
+
+def _add(names: Names, more: Names) -> None:
+    for name, bits in more.items():
+        names[name] = names.get(name, 0) | bits
+
+
+def _following(above: list[Names], went: dict[str, str]) -> Names:
+    """The names at a commit, by those at its parents and where it removed some."""
+    here: Names = {}
+    for names in above:
+        _add(here, names)
+    lost = {name: here.pop(name) for name in here.keys() & went.keys()}
+    kept = functools.reduce(int.__or__, here.values(), 0) if len(above) > 1 else 0
+    for name, bits in lost.items():
+        if went[name]:
+            _add(here, {went[name]: bits & ~kept})
+    return here
 
 
 def _parse(out: bytes, commits: set[str]) -> dict[tuple[str, str], str]:

@@ -22,7 +22,7 @@ from typing import Any
 from ..anchors import anchor_state, path_state, records_at
 from ..anchors.path_history import renamed, spec
 from ..anchors.reachability import Reachability
-from ..core import lineanchor, record
+from ..core import record
 from ..core.errors import MemError
 from ..engine import memory_rows
 from ..engine.cache import Cache
@@ -95,7 +95,7 @@ class _Search:
         self.end = time.monotonic() + PATIENCE
         self._ids: dict[tuple[str, str], str] = {}
         self._held: dict[str, bool] = {self.blob: True, "": False}
-        self._before: bytes | None = None
+        self._finder = path_state.Finder(store.repo)
 
     def run(self) -> dict[str, Any]:
         base = self._base()
@@ -183,28 +183,18 @@ class _Search:
         commits = list(commits)
         self._look(commits)
         ids = {c: [self._ids[c, name] for name in self.names] for c in commits}
-        if self.lines:
-            self._compare(sorted({id for some in ids.values() for id in some} - self._held.keys()))
-        return {c: any(self._held.get(id, False) for id in some) for c, some in ids.items()}
+        for id in {id for some in ids.values() for id in some} - self._held.keys():
+            self._held[id] = bool(self.lines) and self._has_lines(id)
+        return {c: any(self._held[id] for id in some) for c, some in ids.items()}
 
-    def _compare(self, ids: list[str]) -> None:
-        lines, _, content = self.lines.partition("@")
-        if self._before is None:
-            was = self.git.objects.get(self.blob)
-            self._before = was[2] if was and was[1] == "blob" else b""
-        for id, found in zip(ids, self.git.objects.get_many(ids), strict=True):
-            self._held[id] = False
-            if found is None or found[1] != "blob":
-                continue
-            try:
-                again = lineanchor.find(found[2], lines, content, self._before or None)
-            except lineanchor.TooLong:
-                raise MemError(
-                    f"the lines {lines} cannot be looked for: the text they were taken from is not"
-                    " here",
-                    hint="`git fetch --unshallow` brings it",
-                ) from None
-            self._held[id] = again is not None
+    def _has_lines(self, id: str) -> bool:
+        state = self._finder.state(("", self.path, self.blob, self.lines), id, "")
+        if state.state == path_state.UNKNOWN:
+            raise MemError(
+                f"the lines {self.lines.partition('@')[0]} cannot be looked for: {state.reason}",
+                hint="`git fetch --unshallow` brings the text they were taken from",
+            )
+        return state.state == path_state.SAME
 
     def _answer(self, culprit: str, base: str) -> dict[str, Any]:
         parents = self._listed("--parents", "-n1", culprit)[1:]
