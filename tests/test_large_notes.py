@@ -197,8 +197,6 @@ def test_a_level_that_is_split_takes_a_large_note_along(
     )
     one.remember("one more")
     assert large in ids(one) and len(one.bodies()) == len(commits)
-    one.notes.tidy("git mem: tidy", ADA)
-    assert large in ids(one) and not one.notes.doubled(one.notes.tip())
 
 
 def test_a_purge_reads_notes_of_any_size(lab: Lab) -> None:

@@ -90,14 +90,14 @@ def _mend(store: Store, scope: str) -> str:
     return f"{scope}: the ref is whole again, at {tip[:12] or 'nothing'}"
 
 
-def _tidy(store: Store, scope: str) -> str:
-    """Gives each note one path, and puts lines back that another tool took out."""
+def _return_lines(store: Store, scope: str) -> str:
+    """Puts lines back that another tool took out."""
     notes = store.notes(scope)
     before = notes.tip()
-    written = notes.tidy("git mem: tidy notes", store.identity)
+    written = notes.settle("git mem: mend", store.identity, deep=True)
     if notes.tip() == before:
         return f"{scope}: nothing was left to mend; nothing was written"
-    return f"{scope}: each note has one path, {many(written.lines, 'line')} put back"
+    return f"{scope}: {many(written.lines, 'line')} put back"
 
 
 def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     records = many(count["record"] + count["forged"], "record")
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip))
     yield Finding(OK, f"{scope}: {records} in {many(keys, 'note')}")
-    yield from _objects(store, scope, tip, ref)
+    yield from _objects(store, scope, ref)
     if broken := [line for line, kind in kinds.items() if kind == "broken"]:
         places = [f"{lines[b][:12]} (line {record.version_of(b)[:8]})" for b in broken[:LISTED]]
         yield Finding(
@@ -134,7 +134,8 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     if lost := notes.lost_lines(deep=True):
         taken = f"{scope}: {many(lost, 'line')} taken out of the notes by another tool"
         hint = f"the next write puts them back; {REPAIRS}"
-        yield Finding(WARN, f"{taken}; recall still finds them", hint, partial(_tidy, store, scope))
+        repair = partial(_return_lines, store, scope)
+        yield Finding(WARN, f"{taken}; recall still finds them", hint, repair)
     with store.progress("looking for secrets", len(lines)) as advance:
         secrets = trust.secrets(counted(lines, advance))
     if secrets:
@@ -146,8 +147,8 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
         yield Finding(WARN, f"{may}: {', '.join(named[:LISTED])}", hint)
 
 
-def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:
-    """Notes that could not be read when the lines were, and notes with two paths."""
+def _objects(store: Store, scope: str, ref: str) -> Iterator[Finding]:
+    """Notes that could not be read when the lines were."""
     notes = store.notes(scope)
     for key, size in notes.unread.items():
         if size:
@@ -163,10 +164,6 @@ def _objects(store: Store, scope: str, tip: str, ref: str) -> Iterator[Finding]:
         hint = "`git fsck` names what is missing; where a disk is away, that comes first"
         mend = partial(_mend, store, scope)
         yield Finding(BAD, f"{text}, the first is {gone[0][:12]}", hint, mend)
-    if doubled := len(notes.doubled(tip)):
-        text = f"{scope}: {many(doubled, 'commit')} annotated twice, under two paths of the tree"
-        hint = f"nothing is lost: git mem reads both; {REPAIRS}"
-        yield Finding(WARN, f"{text} (mixed fan-out)", hint, partial(_tidy, store, scope))
 
 
 def _purged(store: Store) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ Nothing but a purge removes a line: `lines` also reads back what stock git's `no
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from ..core import record
@@ -154,8 +153,3 @@ class NoteReader:
     def reflog_size(self) -> str:
         """What changes whenever the ref moves (`refs_mtime.log_size`)."""
         return refs_mtime.log_size(self.git.common_dir, self.ref)
-
-    def doubled(self, tip: str) -> list[str]:
-        """Keys whose note lies under several paths of a notes commit (mixed fan-out)."""
-        counts = Counter(key for key, _ in notetree.all_notes(self.git, tip))
-        return [key for key, n in counts.items() if n > 1]

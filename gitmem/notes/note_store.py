@@ -56,11 +56,11 @@ class Notes(NoteReader):
         """Adds lines in one commit; returns the new tip."""
         return self._write(Task(items, former), message, identity).tip
 
-    def settle(self, message: str, identity: str, former: str = "") -> Written:
-        """Puts back what foreign commits took out, and leaves behind a history into which they
-        brought purged text.
+    def settle(self, message: str, identity: str, former: str = "", deep: bool = False) -> Written:
+        """Puts back what foreign commits took out (`deep`: also behind a trailer that says
+        otherwise), and leaves behind a history into which they brought purged text.
         """
-        return self._write(Task([], former), message, identity)
+        return self._write(Task([], former, deep=deep), message, identity)
 
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
         """Brings in every line of another clone's notes commit, which is in this repository, by a
@@ -74,12 +74,6 @@ class Notes(NoteReader):
                 hint="the repository is damaged or partial; `git fsck` names what is missing",
             )
         return self._write(Task([], former, theirs=found), message, identity)
-
-    def tidy(self, message: str, identity: str) -> Written:
-        """Leaves one path of each note that stock git left under several, and puts back what was
-        taken out, also behind a trailer that says otherwise.
-        """
-        return self._write(Task([], deep=True), message, identity)
 
     def replant(self, items: list[Item], message: str, identity: str) -> Written:
         """Begins the history anew: one commit with all lines and `items`, less purged ones."""
@@ -106,8 +100,7 @@ class Notes(NoteReader):
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us:
             # after some failures the commit goes without the mark, and the next one looks.
             plan = plans.make(self, task, careful=attempt <= CAREFUL)
-            plan.doubled = self.doubled(plan.base.id) if task.deep and plan.base else []
-            if plan.idle and not plan.doubled:
+            if plan.idle:
                 if plan.tip and self.history.backed_up() != plan.tip.id:
                     reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
@@ -138,8 +131,6 @@ class Notes(NoteReader):
             items += self._kept(edit, plan, plan.base)
         else:
             edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
-        for key in plan.doubled:
-            edit.tidy(key)
         items += [*plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]
         groups: dict[str, list[bytes]] = {}
         for anchor, line in items:

@@ -23,7 +23,7 @@ from .treeedit import TreeEdit
 class Task(NamedTuple):
     """What a writer wants. `items`: (anchor, line) to add. `former`: a tip that the caller
     remembers. `theirs`: the tip of another clone to unite with. `fresh`: the history so far is left
-    behind. `deep`: no trailer is trusted, and each note gets one path.
+    behind. `deep`: no trailer is trusted.
     """
 
     items: list[Item]
@@ -64,7 +64,6 @@ class Plan:
         self.replaced = False
         self.refused = False
         self.idle = False  # nothing is left to do
-        self.doubled: list[str] = []  # keys of notes that are to have one path
         self.tombstones = Tombstones([])  # of all sides, where histories were united
         self._unknown_purges = False  # whether the writer of the base did not know all of them
         self._dirty = False  # whether the base holds purged text

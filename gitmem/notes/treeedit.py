@@ -133,11 +133,6 @@ class TreeEdit:
                 out.append((key, line))
         return out
 
-    def tidy(self, key: str) -> None:
-        """Leaves one path of a note that has several, unless one is too large to be read."""
-        if not self._unread(key):
-            self._write(key, self._lines(key))
-
     def _lines(self, key: str) -> dict[bytes, None]:
         """The lines of a note, under all of its paths. Raises GitFailed where one is not here."""
         have: dict[bytes, None] = {}
