@@ -14,9 +14,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..core.errors import GitFailed
 from . import config, ref_files
@@ -35,6 +34,7 @@ LEFT = (
     "another git process holds it, or one crashed; when none is running, that file may be removed"
 )
 
+_OF_TABLES = os.path.join("reftable", "tables.list.lock")  # all refs of a reftable share it
 _EXISTS = re.compile("nable to create (?:file )?'?(.+?)'?: File exists")
 
 TYPE_CHECKING = False
@@ -65,6 +65,21 @@ def run(
     if process.returncode == 0:
         sync_names(git.common_dir, ref)
     return process.returncode, out, err
+
+
+def patiently(git: Git, ref: str, call: Callable[[], Done]) -> Done:
+    """What a call says that moves a ref, once no lock stops it: a killed writer's is removed, for
+    another one it waits STALE seconds.
+    """
+    begun = time.monotonic()
+    while True:
+        done = call()
+        if not met(git, done):
+            return done
+        if not recover(git, ref):
+            if time.monotonic() - begun >= STALE:
+                return done
+            time.sleep(0.02)
 
 
 def move(git: Git, ref: str, new: str, old: str, why: str) -> Done:
@@ -150,30 +165,17 @@ def broken(path: str) -> bool:
 
 def delete(git: Git, ref: str) -> None:
     """Deletes a ref, whatever it holds; nothing where there is none. Raises GitFailed."""
-    begun = time.monotonic()
-    # Asked first: git locks the packed refs also to delete what is not there.
-    while git.resolve(ref):
-        status, _, err = run(git, ref, ["update-ref", "-d", ref])
-        if status == 0:
-            return
-        text = err.decode("utf-8", "replace").strip()
-        if not waited(git, ref, text, begun):
-            lock = met(git.common_dir, text)
-            first = (text.splitlines() or ["git said nothing"])[0].removeprefix("error: ")
-            why = f"it is locked by '{lock}'" if lock else first
-            hint = LEFT if lock else ""
-            raise GitFailed(f"cannot delete '{ref}': {why}", hint, status=status, stderr=text)
-
-
-def waited(git: Git, ref: str, err: str, begun: float) -> bool:
-    """Whether to try a call again that met a lock: it was removed, or may be after a moment."""
-    lock = met(git.common_dir, err)
-    if lock and recover(git, ref):
-        return True
-    if not lock or time.monotonic() - begun >= STALE:
-        return False
-    time.sleep(0.1)
-    return True
+    if not git.resolve(ref):  # git locks the packed refs also to delete what is not there
+        return
+    done = patiently(git, ref, lambda: run(git, ref, ["update-ref", "-d", ref]))
+    if done[0] and git.resolve(ref):
+        text = done[2].decode("utf-8", "replace").strip()
+        lock = met(git, done)
+        why = (
+            f"it is locked by '{lock}'" if lock else text.partition("\n")[0].removeprefix("error: ")
+        )
+        hint = LEFT if lock else ""
+        raise GitFailed(f"cannot delete '{ref}': {why}", hint, status=done[0], stderr=text)
 
 
 def sync_names(common_dir: str, ref: str) -> None:
@@ -192,24 +194,19 @@ def sync_directory(path: str) -> None:
             os.close(fd)
 
 
-def _reftable_lock(common_dir: str) -> str:
-    """The lock of a reftable, which all refs share; "" where refs are files."""
-    stack = os.path.join(common_dir, "reftable")
-    return os.path.join(stack, "tables.list.lock") if os.path.isdir(stack) else ""
-
-
 def _locks(common_dir: str, ref: str) -> list[str]:
     """Every file that a killed writer of the ref may leave."""
-    if tables := _reftable_lock(common_dir):
-        return [tables]
+    if os.path.isdir(os.path.join(common_dir, "reftable")):
+        return [os.path.join(common_dir, _OF_TABLES)]
     names = [f"{name}.lock" for name in (ref, config.backup_of(ref), f"logs/{ref}")]
     return [os.path.join(common_dir, n) for n in (*names, "packed-refs.new", "packed-refs.lock")]
 
 
-def met(common_dir: str, err: str) -> str:
-    """The lock that stopped git, by git's words; "" where something else did."""
+def met(git: Git, done: Done) -> str:
+    """The lock that stopped git, by git's words; "" where something else did, or nothing."""
+    err = done[2].decode("utf-8", "replace") if done[0] else ""
     if "cannot lock references" in err:  # of a reftable; git does not say which file
-        return _reftable_lock(common_dir)
+        return os.path.join(git.common_dir, _OF_TABLES)
     found = _EXISTS.search(err)
     return found[1] if found else ""
 
@@ -230,39 +227,27 @@ def _is_old(path: str) -> bool:
 
 def recover(git: Git, ref: str) -> bool:
     """Removes the locks that a killed writer of a ref left; whether there was one."""
-    unfinished = os.path.join(git.common_dir, "packed-refs.new")
-    removed = False
-    for path in _locks(git.common_dir, ref):
-        if not path.endswith("packed-refs.lock") or _is_old(unfinished):
-            removed = _remove_lock(git, path) or removed
-    return removed
+    paths = _locks(git.common_dir, ref)
+    if not _is_old(os.path.join(git.common_dir, "packed-refs.new")):
+        paths = [path for path in paths if not path.endswith("packed-refs.lock")]
+    return bool([path for path in paths if _remove_lock(git, path)])
 
 
 def _remove_lock(git: Git, path: str) -> bool:
     """Removes a lock that falls under the rule, one process at a time, by a flock on the lock file
     itself: a second process sees that the path is gone, or names another file by then.
     """
+    if not fcntl:
+        return False
     of_ref = os.path.relpath(path, git.common_dir).startswith("refs" + os.sep)
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) if fcntl else -1
-    except OSError:
-        fd = -1
-    if fd < 0:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.fstat(fd)
-        if found.st_ino != os.lstat(path).st_ino or not stat.S_ISREG(found.st_mode):
-            return False
-        content = os.read(fd, 200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
-        if not _is_old(path) or (of_ref and not _is_ours(git, content)):
-            return False
-        os.unlink(path)
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    with contextlib.suppress(OSError), open(path, "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        content = f.read(200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
+        same = os.fstat(f.fileno()).st_ino == os.lstat(path).st_ino
+        if same and _is_old(path) and (not of_ref or _is_ours(git, content)):
+            os.unlink(path)
+            return True
+    return False
 
 
 def _is_ours(git: Git, content: str) -> bool:

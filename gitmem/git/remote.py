@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -102,14 +101,11 @@ class Remote:
             " --prune"
         )
         asked = [*options.split(), self.name, f"+{self.ref}*:{to}*"]
-        begun = time.monotonic()
-        while True:
-            status, _, err = self._run(to, "fetch", asked)
-            text = err.decode("utf-8", "replace")
-            if status == 0:
-                break
-            if not reflock.waited(self._local, to, text, begun):
-                raise self._failed("fetch", text)
+        done = reflock.patiently(self._local, to, lambda: self._run(to, "fetch", asked))
+        if done[0]:
+            raise self._failed(
+                "fetch", done[2].decode("utf-8", "replace"), reflock.met(self._local, done)
+            )
         commit = self._commit(to)
         words = "%(objecttype)%(if)%(*objecttype)%(then) of a %(*objecttype)%(end)"
         kind = self._local.text("for-each-ref", f"--format={words}", to, ok=(0, 128))
@@ -192,9 +188,8 @@ class Remote:
         """Drops the tracking copy: it holds what may not be here."""
         reflock.delete(self._local, self.tracking)
 
-    def _failed(self, what: str, err: str) -> MemError:
+    def _failed(self, what: str, err: str, lock: str = "") -> MemError:
         text = err.strip()
-        lock = reflock.met(self._git.common_dir, text) if what == "fetch" else ""
         if lock:
             message = f"cannot note what '{self.name}' has: it is locked by '{lock}'"
             return GitFailed(message, hint=reflock.LEFT, stderr=text)

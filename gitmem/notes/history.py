@@ -247,9 +247,5 @@ class History:
 
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
-        for _ in range(2):
-            words = ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref]
-            status, _, err = reflock.run(self.git, self.ref, words)
-            lock = reflock.met(self.git.common_dir, err.decode("utf-8", "replace"))
-            if not status or not lock or not reflock.recover(self.git, self.ref):
-                return
+        words = ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref]
+        reflock.patiently(self.git, self.ref, lambda: reflock.run(self.git, self.ref, words))

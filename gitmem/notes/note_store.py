@@ -104,11 +104,11 @@ class Notes(NoteReader):
                 if plan.tip and self.history.backed_up() != plan.tip.id:
                     reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
-            tip, refused = self._carry_out(plan, message, identity)
-            if not refused:
+            tip, lock = self._carry_out(plan, message, identity)
+            if tip:
                 return Written(tip, len(plan.found), plan.replaced, plan.refused)
+            # Who holds a lock mostly moves the ref: waiting for it would try in vain.
             waited = time.monotonic() - start
-            lock = reflock.met(self.git.common_dir, refused)
             held = (held or waited) if lock and not reflock.recover(self.git, self.ref) else 0.0
             if held and waited - held > reflock.STALE:
                 why = f"it is locked by '{lock}'"
@@ -122,7 +122,7 @@ class Notes(NoteReader):
             pause = min(pause * 2, 0.02)
 
     def _carry_out(self, plan: Plan, message: str, identity: str) -> tuple[str, str]:
-        """(the new tip, ""), or ("", git's words) where somebody else moved or holds the ref."""
+        """(the new tip, "" where somebody else moved or holds the ref; the lock that is held)."""
         if plan.forward:
             return self._move(plan.forward.id, plan.tip, f"{MOVED}: fast-forward")
         items: list[Item] = []
@@ -198,15 +198,16 @@ class Notes(NoteReader):
 
     def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
         """Points the ref and its backup to a commit, only if the ref holds `old` now."""
-        status, _, err = reflock.move(self.git, self.ref, new, old.id if old else "", why)
-        text = err.decode("utf-8", "replace").strip()
+        done = reflock.move(self.git, self.ref, new, old.id if old else "", why)
+        status, text = done[0], done[2].decode("utf-8", "replace").strip()
         if status == 0:
             return new, ""
         if "reference broken" in text:  # a power cut emptied the backup; the ref itself was read
             reflock.drop_broken(self.git.common_dir, config.backup_of(self.ref))
-            return "", text
-        if any(word in text for word in _TAKEN) or reflock.met(self.git.common_dir, text):
-            return "", text
+            return "", ""
+        lock = reflock.met(self.git, done)
+        if lock or any(word in text for word in _TAKEN):
+            return "", lock
         raise self._failed(text, status, new)
 
     def _failed(self, text: str, status: int, made: str) -> MemError:
