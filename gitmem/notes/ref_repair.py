@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from ..core.errors import MemError
 from ..git import config, gc_roots, memfile, reflock
 from ..git.gitcmd import Git
-from ..git.ref_files import log_rows
 
 Item = tuple[str, bytes]  # (anchor, line)
 
@@ -47,7 +46,8 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     to = whole or ("" if held else next((id for id in ids if git.local.get(id)), ""))
     if not to and not held:
         return None
-    recent = _only_write(git, ref) and recent_lines(git, ref)
+    # Its whole history may be one write of ours.
+    recent = len(set(gc_roots.logged(git, ref, _FORMER))) == 1 and recent_lines(git, ref)
     if not to and not recent and not (asked and git.objects.get(held)):
         return None
     # First the debt: a process that is killed, or fails once more, leaves it to the next writer.
@@ -80,18 +80,6 @@ def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) ->
     asked = tables or not gc_roots.in_tables(git)
     ids = gc_roots.logged(git, ref, _FORMER) if asked else []
     return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
-
-
-def _only_write(git: Git, ref: str) -> bool:
-    """Whether the ref's whole history is a single write of ours.
-
-    With reftable nothing says who wrote an entry, so a single one counts as ours.
-    """
-    if gc_roots.in_tables(git):
-        return len(set(gc_roots.logged(git, ref, _FORMER))) == 1
-    rows = list(log_rows(os.path.join(git.common_dir, "logs", ref)))
-    old, _, message = rows[0] if len(rows) == 1 else ("1", "", "")
-    return not old.strip("0") and message in ("fast-import", "git mem: write")
 
 
 def missing(git: Git, id: str) -> list[str]:
