@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import anchor_state, path_state, snapshot_view
@@ -158,7 +157,7 @@ class _Comparison:
         made = _loaded(self.after, rows)
         if not made:
             return []
-        near = self._near(rows, made)
+        near = self._near(rows)
         looked_at = sorted({row for _, row in near})
         olds = dict(zip(looked_at, _loaded(self.before, looked_at), strict=True))
         found: list[tuple[str, int, str]] = []
@@ -176,39 +175,21 @@ class _Comparison:
         objects = dict(zip(shown, self._objects(self.before, shown), strict=True))
         return [(id, objects[row], why) for id, row, why in found]
 
-    def _near(
-        self, rows: list[int], made: list[consolidate.Memory]
-    ) -> dict[tuple[int, int], float]:
-        """{(place in `made`, row of A): cosine} of the nearest and of those with equal paths."""
+    def _near(self, rows: list[int]) -> dict[tuple[int, int], float]:
+        """{(place in `rows`, row of A): cosine} of those that are near each other."""
         from ..engine import vectors as many
 
         dims = self.store.table.dims
         sql = "SELECT row FROM memory WHERE status = 0 ORDER BY row"
         olds = [row for (row,) in self.before.db.execute(sql)]
         known, news = self.before.vectors(olds), self.after.vectors(rows)
-        vectors = [news.get(row, bytes(dims)) for row in rows]
-        every = [known.get(row, bytes(dims)) for row in olds] + vectors
-        near: dict[tuple[int, int], float] = {}
+        every = [known.get(row, bytes(dims)) for row in olds]
+        every += [news.get(row, bytes(dims)) for row in rows]
         first, nearest, most = len(olds), consolidate.NEAREST, consolidate.MOST
+        near: dict[tuple[int, int], float] = {}
         for _, pairs in many.near_pairs(every, dims, first, nearest, most):
             near.update({(i - first, olds[j]): cosine for i, j, cosine in pairs if j < first})
-        place = {row: i for i, row in enumerate(olds)}
-        named = {(i, row) for i, m in enumerate(made) for row in self._naming(m.paths)}
-        beside = sorted((i, row) for i, row in named - near.keys() if row in place)
-        pairs_of = [(vectors[i], every[place[row]]) for i, row in beside]
-        near.update(zip(beside, many.cosines(pairs_of, dims), strict=True))
         return near
-
-    def _naming(self, paths: Iterable[str]) -> list[int]:
-        """Rows of A that name one of the paths, of paths that are not named by a crowd."""
-        out: list[int] = []
-        for path in sorted(paths):
-            rows = self.before.db.execute(
-                "SELECT row FROM label WHERE kind = 'path' AND value = ? LIMIT ?",
-                (path, consolidate.CROWD + 1),
-            ).fetchall()
-            out += [row for (row,) in rows] if len(rows) <= consolidate.CROWD else []
-        return out
 
     def _stale(self) -> Objects:
         """Memories of A whose paths B changed, renamed or removed, with their states at B."""
