@@ -343,5 +343,5 @@ def test_editor_and_pager_come_from_the_user_not_from_such_a_repository(
     monkeypatch.setenv("GIT_DIR", str(trap.bare))  # the user's word that it is to be opened
     repo = repository.open_repo(str(trap.clone))
     assert (repo.program("GIT_EDITOR"), repo.program("GIT_PAGER")) == ("./x", "./x")
-    repo.own = False
+    repo = repo._replace(own=False)
     assert (repo.program("GIT_EDITOR"), repo.program("GIT_PAGER")) == ("mine", "mine")

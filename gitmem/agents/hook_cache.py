@@ -183,8 +183,7 @@ def stands(
     until = min(until, monotonic() + _LOOK)
     git = _git(here, until)
     try:
-        hash = "sha256" if here.hex_len == 64 else "sha1"
-        repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, hash, here.top)
+        repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, here.hex_len, here.top)
         return anchor_state.states(repo, cache, anchors, here.head, until - monotonic())
     except MemError:
         return {}

@@ -212,19 +212,11 @@ def _stranger(git_dir: str, common_dir: str, packed: Packed) -> bool:
     """Whether neither configuration nor refs can be of git mem, in a repository without `mem/`."""
     for path in (os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")):
         content = text_of(path, missing="").lower()
-        told = any(word in content for word in _TELLING.split("|"))
-        if told or not _extensions(content) <= _KNOWN:
+        if any(word in content for word in _TELLING.split("|")):
             return False
     places = [os.path.join(common_dir, "refs", "notes"), os.path.join(common_dir, config.BACKUPS)]
     names = {name for place in places for _, _, files in os.walk(place) for name in files}
     return not packed.has_ours() and names.isdisjoint(("team", "private"))
-
-
-def _extensions(content: str) -> set[str]:
-    """The keys below `[extensions]` in a configuration; of odd lines something that is no key."""
-    parts = [part.partition("[")[0] for part in content.split("[extensions]")[1:]]
-    rows = [row for part in parts for row in part.splitlines() if row.strip()]
-    return {row.partition("=")[0].strip() for row in rows}
 
 
 def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:

@@ -70,18 +70,17 @@ def in_tables(git: Git) -> bool:
     return os.path.isdir(os.path.join(git.common_dir, "reftable"))
 
 
-def logged(git: Git, ref: str, most: int = 0) -> list[str]:
-    """Former tips of a ref, newest first, also missing ones; at most `most` if that is not 0."""
+def logged(git: Git, ref: str) -> list[str]:
+    """Former tips of a ref, newest first, also missing ones."""
     if not in_tables(git):
-        return _ids(os.path.join(git.common_dir, "logs", ref))[: most or None]
+        return _ids(os.path.join(git.common_dir, "logs", ref))
     ids: list[str] = []
-    while not most or len(ids) < most:
-        n = min(_LOGGED, most - len(ids)) if most else _LOGGED
-        names = [f"{ref}@{{{len(ids) + i}}}" for i in range(n)]
+    while len(ids) % _LOGGED == 0:
+        names = [f"{ref}@{{{len(ids) + i}}}" for i in range(_LOGGED)]
         more = git.text("rev-parse", *names, ok=(0, 128)).split()
-        ids += more
-        if len(more) < n:
+        if not more:
             break
+        ids += more
     return ids
 
 

@@ -12,6 +12,7 @@ command line refuses one that lies in a working tree, and neither runs a program
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from ..core.errors import GitFailed, MemError, NotARepository
 from ..core.record import clean
@@ -21,29 +22,21 @@ from .gitcmd import Git
 HEADS = 8  # worktrees that are served before anybody asks
 
 
-class Repo:
+class Repo(NamedTuple):
     """One opened repository. Paths are absolute; `common_dir` is shared by all worktrees."""
 
-    def __init__(
-        self,
-        git: Git,
-        git_dir: str,
-        common_dir: str,
-        prefix: str,
-        bare: bool,
-        hash_name: str,
-        top: str,
-        own: bool = False,
-    ) -> None:
-        self.git = git
-        self.git_dir = git_dir
-        self.common_dir = common_dir
-        self.prefix = prefix  # of the caller's directory below the top, "" or "a/b/"
-        self.bare = bare
-        self.top = top  # of the working tree, "" in a bare repository
-        self.own = own  # whether it is the user's: only then its configuration may name programs
-        self.hex_len = 64 if hash_name == "sha256" else 40
-        self.mem_dir = memfile.directory(common_dir)
+    git: Git
+    git_dir: str
+    common_dir: str
+    prefix: str  # of the caller's directory below the top, "" or "a/b/"
+    bare: bool
+    hex_len: int  # 40, or 64 with SHA-256
+    top: str  # of the working tree, "" in a bare repository
+    own: bool = False  # whether it is the user's: only then its configuration may name programs
+
+    @property
+    def mem_dir(self) -> str:
+        return memfile.directory(self.common_dir)
 
     def head(self) -> str:
         """The commit HEAD points to, "" while there is none."""
@@ -156,7 +149,8 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
         for _ in range(prefix.count("/")):
             top = os.path.dirname(top)
     own = not found_from_inside and all(map(_is_mine, {found_dir, common, top or found_dir}))
-    return Repo(git, found_dir, common, prefix, bare == "true", hash_name, top, own)
+    hex_len = 64 if hash_name == "sha256" else 40
+    return Repo(git, found_dir, common, prefix, bare == "true", hex_len, top, own)
 
 
 def found_inside_tree(git_dir: str, cwd: str) -> bool:

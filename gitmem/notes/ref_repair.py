@@ -47,7 +47,7 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     if not to and not held:
         return None
     # Its whole history may be one write of ours.
-    recent = len(set(gc_roots.logged(git, ref, _FORMER))) == 1 and recent_lines(git, ref)
+    recent = len(set(gc_roots.logged(git, ref))) == 1 and recent_lines(git, ref)
     if not to and not recent and not (asked and git.objects.get(held)):
         return None
     # First the debt: a process that is killed, or fails once more, leaves it to the next writer.
@@ -78,7 +78,7 @@ def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) ->
     """
     noted = git.objects.get(config.backup_of(ref) + "^{commit}")
     asked = tables or not gc_roots.in_tables(git)
-    ids = gc_roots.logged(git, ref, _FORMER) if asked else []
+    ids = gc_roots.logged(git, ref)[:_FORMER] if asked else []
     return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
 
 
