@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from .agents import past_sessions, unfetched
 from .core.errors import MemError
 from .engine import cache_lock
-from .git import config, config_journal, memfile, reflock, refspec
+from .git import config, config_journal, memfile, reflock, remote
 from .hooks import githooks, spool
 from .memory import adr
 from .store import Store
@@ -74,7 +74,7 @@ def missing(store: Store) -> list[tuple[str, str, str]]:
 
 def threats(store: Store) -> list[tuple[str, str]]:
     """(what, hint) of each remote whose fetch writes over our notes refs or deletes them."""
-    found = refspec.threats(store.repo.git, [store.team.ref, store.private.ref])
+    found = remote.threats(store.repo.git, [store.team.ref, store.private.ref])
     hint = (
         f"`git config --add remote.NAME.fetch '^refs/notes/{store.settings['ref']}/*'` keeps a"
         " plain fetch away from them; `git mem sync` goes on"

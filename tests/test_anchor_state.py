@@ -23,7 +23,7 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import anchor_state, patch_id_cache, patch_id_marks, reanchor
+from gitmem.anchors import anchor_state, patch_id, patch_id_marks, reanchor
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall, remember
 from gitmem.store import Store
@@ -188,7 +188,7 @@ def test_a_change_that_main_had_before_the_branch_is_no_merge_of_it(lab: Lab) ->
 
 
 def _learn(store: Store, cache: Any, commits: list[str]) -> None:
-    found = patch_id_cache.PatchIds(store.repo, cache, 60)
+    found = patch_id.PatchIds(store.repo, cache, 60)
     assert found.learn(commits)
     found.save()
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import Count, commit, full, kept, opened, same, squash, tell
 
-from gitmem.anchors import anchor_state, anchor_state_update, patch_id, patch_id_cache
+from gitmem.anchors import anchor_state, anchor_state_update, patch_id
 from gitmem.engine import anchor_state_store
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
@@ -367,14 +367,14 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
     squash(lab, repo)
     lengthen(lab, repo, 400)  # the newest are looked at first
     asked = diffed(monkeypatch)
-    monkeypatch.setattr(patch_id_cache, "CHUNK", 100)
+    monkeypatch.setattr(patch_id, "CHUNK", 100)
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
         seen = []
         for _ in range(6):
             clock = [0.0]
             monkeypatch.setattr(
-                patch_id_cache.time,
+                patch_id.time,
                 "monotonic",
                 lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0],
             )

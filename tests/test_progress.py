@@ -18,7 +18,7 @@ from gitmem.capture import commitlog, pipeline
 from gitmem.core.errors import MemError
 from gitmem.engine.filters import Filter
 from gitmem.erasure import purge
-from gitmem.git import commit_reader, transport_progress
+from gitmem.git import commit_reader, remote
 from gitmem.memory import adr, listing
 from gitmem.store import Store, open_store
 
@@ -106,7 +106,7 @@ def test_lines_of_progress_are_counted_and_all_others_kept(tmp_path: pathlib.Pat
         stderr=-1,
     )
     seen = Seen()
-    out, err = transport_progress.communicate(process, seen)
+    out, err = remote.communicate(process, seen)
     assert (process.returncode, out) == (3, b"out\n")
     assert err == b"remote: be careful: 100 % (really)\nfatal: no such place"
     assert seen.told == {

@@ -12,7 +12,7 @@ import pytest
 from conftest import Lab
 from places import commit, head, opened, squash, tell
 
-from gitmem.anchors import records_at
+from gitmem.anchors import snapshot_view
 from gitmem.core import record
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, memories, recall
@@ -357,7 +357,7 @@ def test_an_edit_after_a_revision_is_known_by_ancestry_where_patch_ids_still_wai
     lab.mem(repo, "edit", id, "-m", "after")
     with opened(repo) as store:
         known = store.with_cache(
-            lambda cache: records_at.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0)
+            lambda cache: snapshot_view.known_at(store.repo, cache, head(lab, repo, "HEAD~1"), 0)
         )[0]
         assert [r.op for r in known.later.values()] == ["edit"]
 

@@ -29,7 +29,7 @@ from ..engine.anchor_state_store import waiting as waiting
 from ..engine.cache import Cache
 from ..git.repository import Repo
 from . import equivalent_commits
-from .patch_id_cache import PatchIds
+from .patch_id import PatchIds
 from .reachability import Reachability, set_bits, unreferenced
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
@@ -113,6 +113,13 @@ def _not_contained(
 
 def shallow(repo: Repo) -> bool:
     return os.path.exists(os.path.join(repo.common_dir, "shallow"))
+
+
+def hint(repo: Repo) -> str:
+    """What helps where a commit is not here; "" where nothing is known to."""
+    if not shallow(repo):
+        return ""
+    return "this is a shallow clone: `git fetch --unshallow` brings the rest of the history"
 
 
 def of_memories(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:

@@ -17,7 +17,7 @@ from ..engine import anchor_state_store, cache_lock, path_state_store
 from ..engine.anchor_state_store import HISTORY, REACHABLE, REFS, SQUASHED, WAITING
 from ..engine.cache import Cache
 from ..engine.path_state_store import PathState
-from ..git import commit_facts, refs_mtime
+from ..git import commit_reader, refs_mtime
 from ..git.repository import Repo
 from ..hooks import spool
 from ..store import Store
@@ -74,7 +74,7 @@ def update(store: Store, seconds: float = BACKGROUND) -> None:
 def _update(repo: Repo, cache: Cache, end: float) -> None:
     refs = refs_mtime.stamp(repo.common_dir)  # before they are read: a later move is seen next time
     heads = [head for head in repo.heads() if head]
-    shape = commit_facts.shape(repo.git)
+    shape = commit_reader.shape(repo.git)
     if cache.meta(HISTORY) != shape and not cache.keep(_PATIENCE, lambda _: _forget(cache, shape)):
         return
     moved = cache.meta(REFS) != refs

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 
 from ..engine.cache import Cache
 from ..git.repository import Repo
-from . import patch_id
-from .patch_id_cache import PatchIds, marks_of
+from .patch_id import PatchIds, main_lines, marks_of
 from .reachability import Reachability, present
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
@@ -160,7 +159,7 @@ def grown_branches(
     tips = repo.git.text("for-each-ref", *order, "refs/heads", "refs/remotes").split()
     whole = not ids.hurried or len(tips) <= _TIPS
     tips = list(dict.fromkeys([*(tips if whole else tips[:_TIPS]), *_former_heads(repo)]))
-    heads = list(dict.fromkeys([*heads, *patch_id.main_lines(repo)]))
+    heads = list(dict.fromkeys([*heads, *main_lines(repo)]))
     around = Reachability(repo.git, heads, [*tips, *commits])
     tips = [tip for tip in tips if tip in around.beyond]
     holding = {c: found or [c] for c, found in around.containing(tips, commits).items()}

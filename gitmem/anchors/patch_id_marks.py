@@ -11,8 +11,8 @@ from ..core.digest import sha256
 from ..engine.cache import Cache
 from ..engine.memory_rows import SCOPE_BITS
 from ..store import Store
-from . import anchor_state, equivalent_commits, patch_id
-from .patch_id_cache import PatchIds, marks_of
+from . import anchor_state, equivalent_commits
+from .patch_id import PatchIds, main_lines, marks_of
 from .reachability import Reachability
 
 Marks = list[tuple[str, bytes]]  # commits, and lines of marks about them
@@ -60,7 +60,7 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
     A branch is marked when its tip is on a remote, or was squashed: until then it may grow.
     """
     repo = store.repo
-    main = patch_id.main_lines(repo)
+    main = main_lines(repo)
     if not main or anchor_state.shallow(repo):
         return []
     shape = "--format=%(refname) %(objectname)"

@@ -14,8 +14,8 @@ from ..engine.anchor_state_store import WAITING
 from ..engine.cache import Cache
 from ..engine.memory_rows import SCOPE_BITS
 from ..store import Store
-from . import anchor_state, patch_id
-from .patch_id_cache import PatchIds, marks_of
+from . import anchor_state
+from .patch_id import PatchIds, main_lines, marks_of
 from .reachability import present, unreferenced
 
 OFFER = 2.0  # seconds doctor looks for commits with the same change
@@ -137,7 +137,7 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
         held = here - unreferenced(repo.git, here, [repo.head()])
         left = {a for a, chain in chains.items() if not held.intersection(chain)}
         beside = (anchor_state.UNMERGED, anchor_state.UNKNOWN)
-        for head in dict.fromkeys([repo.head(), *patch_id.main_lines(repo)]):
+        for head in dict.fromkeys([repo.head(), *main_lines(repo)]):
             states = anchor_state.states(repo, cache, left, head, seconds)
             left = {a for a, s in states.items() if s.state in beside and s.reason != WAITING}
         out = [Lost(a, counts[a], a in here) for a in sorted(left, key=lambda a: (-counts[a], a))]

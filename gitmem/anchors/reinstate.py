@@ -1,6 +1,6 @@
 """Lets superseded memories count again at HEADs where their replacement does not count.
 
-A record that supersedes counts from a commit on (`cover.at`, as in `records_at`). Where all
+A record that supersedes counts from a commit on (`cover.at`, as in `snapshot_view`). Where all
 records that cover the last text of a memory are about commits that a HEAD lacks, the memory counts
 at that HEAD. A record without a commit, or with one that git cannot place, counts everywhere.
 

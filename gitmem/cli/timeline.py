@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from .. import render
 from ..core.plural import many
-from ..git import commit_facts
+from ..git import commit_reader
 from ..memory import commit_hits, listing
 from ..render import diff_markdown
 from ..store import Store
@@ -54,7 +54,7 @@ def _by_commit(store: Store, items: list[_Item]) -> _Text:
     def place(item: _Item) -> str:
         return str(item["anchor"].get("squashed_into") or item["anchor"]["commit"] or "")
 
-    facts = commit_facts.facts(store.repo.git, filter(None, map(place, items)))
+    facts = commit_reader.facts(store.repo.git, filter(None, map(place, items)))
     for commit, of_it in groupby(items, place):
         render.commit(commit, facts.get(commit, {}))
         yield list(of_it)

@@ -56,16 +56,16 @@ def update(
     writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
     """
     # A prompt that asks for commits loads none of them.
-    from ..git import commit_facts, commit_reader, refs_mtime
+    from ..git import commit_reader, refs_mtime
 
-    place = [limit, head, *commit_facts.boundaries(git)]
+    place = [limit, head, *commit_reader.boundaries(git)]
     known: dict[str, Any] = cache.kept("tips", dict)  # as the last question found them
     if known.get("place") == place and refs_mtime.same(git.common_dir, known["times"]):
         return 0
     times = refs_mtime.stamp(git.common_dir, wait=False)
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
-    stamp = [f"{limit}:{commit_facts.shape(git)}", head, *tips]
+    stamp = [f"{limit}:{commit_reader.shape(git)}", head, *tips]
     before = cache.meta("tips").split(" ")
     if stamp == before:
         known.update(place=place, times=times)

@@ -124,8 +124,8 @@ def _patch_marks(records: list[Record]) -> list[tuple[str, str, str, str]]:
 
 
 def _counts_from(r: Record) -> str:
-    """The commit from which on a record takes another memory's versions away, as `records_at` has
-    it; an edit of one version takes none."""
+    """The commit from which on a record takes another memory's versions away, as `snapshot_view`
+    has it; an edit of one version takes none."""
     if r.op == "create":
         return record.object_id(r.data.get("commit"))
     merges = r.op == "edit" and len(r.after) > 1

@@ -16,6 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..core.errors import GitFailed
 from . import config, ref_files
@@ -37,10 +38,6 @@ LEFT = (
 _OF_TABLES = os.path.join("reftable", "tables.list.lock")  # all refs of a reftable share it
 _EXISTS = re.compile("nable to create (?:file )?'?(.+?)'?: File exists")
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..core.progress import Progress
-
 Done = tuple[int, bytes, bytes]  # (exit status, stdout, stderr)
 
 
@@ -50,18 +47,13 @@ def run(
     args: list[str],
     stdin: bytes = b"",
     env: dict[str, str] | None = None,
-    progress: Progress | None = None,
+    listen: Callable[[Any], tuple[bytes, bytes]] | None = None,
 ) -> Done:
-    """A git process that moves a ref; where it succeeds, all it wrote is on the disk. `progress`:
-    it reads nothing, and was told to say how far it is.
+    """A git process that moves a ref; where it succeeds, all it wrote is on the disk. `listen`:
+    gives the stdout and stderr of the process, which reads nothing.
     """
     process = git.start([*SYNCED, *args], env, stdin=-1, stdout=-1, stderr=-1)
-    if progress:
-        from .transport_progress import communicate
-
-        out, err = communicate(process, progress)
-    else:
-        out, err = process.communicate(stdin)
+    out, err = listen(process) if listen else process.communicate(stdin)
     if process.returncode == 0:
         sync_names(git.common_dir, ref)
     return process.returncode, out, err

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
-from collections.abc import Iterator
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..core.errors import GitFailed, MemError
 from ..core.progress import Unseen
 from . import reflock
+from .config import is_true
 from .gitcmd import Git
 from .repository import Repo
 
@@ -33,6 +37,8 @@ _FASTER = (
     "|incorrect old value|reference already exists|remote ref updated since checkout"
     "|failed to lock|unable to create"
 )
+# `Receiving objects:  45% (450/1000), 1.20 MiB | 2.00 MiB/s`, or a count without a total.
+_LINE = re.compile(rb"(?:remote: )?([A-Z][a-z -]+): +(?:\d+% \((\d+)/(\d+)\)|(\d+)(?:, done)?)")
 _ASIDE = "refs/git-mem/peek"
 _QUIET = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # no one asked for a gc
 
@@ -68,12 +74,13 @@ class Remote:
 
     def _run(self, ref: str, verb: str, words: list[str]) -> reflock.Done:
         """A fetch or push that moves a ref here; where somebody watches, git says how far it is."""
-        progress = None if self.progress is Unseen else self.progress
+        watched = self.progress is not Unseen
         # A mirror remote refuses to be pushed single refs; a configured push of everything is not
         # what was asked for.
         argv = [*_QUIET, "-c", f"remote.{self.name}.mirror=false", verb, *words]
-        argv += ["--progress"] * bool(progress)
-        return reflock.run(self._git, ref, argv, env={SYNCING: "1"}, progress=progress)
+        argv += ["--progress"] * watched
+        listen = partial(communicate, progress=self.progress) if watched else None
+        return reflock.run(self._git, ref, argv, env={SYNCING: "1"}, listen=listen)
 
     def _commit(self, ref: str) -> str:
         return self._local.resolve(ref + "^{commit}")
@@ -224,3 +231,80 @@ def names(repo: Repo) -> list[str]:
     """The remotes of a repository."""
     there = os.path.exists(os.path.join(repo.common_dir, "config"))
     return repo.git.text("remote").split("\n") if there else []
+
+
+def threats(git: Git, refs: list[str]) -> list[tuple[str, str, str, list[str]]]:
+    """Which configured fetches write over or delete refs of ours, by git's own rules: [(remote,
+    refspec, "overwrites", "deletes" or both, the refs of ours it reaches)]. A `+` forces, pruning
+    deletes what the remote lacks, a `^` takes refs of the remote out.
+    """
+    specs: dict[str, list[str]] = {}
+    prune: dict[str, bool] = {}
+    keys = r"^(remote\..*\.(fetch|prune)|fetch\.prune)$"
+    rows = git.run("config", "-z", "--get-regexp", keys, ok=(0, 1))
+    for row in rows.decode("utf-8", "surrogateescape").split("\0"):
+        key, newline, value = row.partition("\n")
+        name, _, last = key.partition(".")[2].rpartition(".")
+        if last == "fetch":
+            specs.setdefault(name, []).append(value)
+        elif key:
+            prune[name] = not newline or is_true(value)
+    out = []
+    for name, given in specs.items():
+        kept = [spec[1:] for spec in given if spec.startswith("^")]
+        for spec in given:
+            source, colon, target = spec.removeprefix("+").partition(":")
+            there = {ref: _mapped(target, ref, source) for ref in refs if colon}
+            reached = [
+                ref for ref, of in there.items() if of and not any(_mapped(k, of, k) for k in kept)
+            ]
+            verbs = ["overwrites"] if spec.startswith("+") else []
+            verbs += ["deletes"] if prune.get(name, prune.get("", False)) else []
+            if reached and verbs:
+                out.append((name, spec, " and ".join(verbs), reached))
+    return out
+
+
+def _mapped(pattern: str, ref: str, to: str) -> str:
+    """What a ref is called by the pattern `to`; "" where `pattern` (at most one `*`) lacks it."""
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return to if ref == pattern else ""
+    if len(ref) < len(head) + len(tail) or not (ref.startswith(head) and ref.endswith(tail)):
+        return ""
+    return to.replace("*", ref[len(head) : len(ref) - len(tail)], 1)
+
+
+def communicate(process: Any, progress: Progress) -> tuple[bytes, bytes]:
+    """(stdout, stderr without its lines of progress) of a running git, a `Popen` that was started
+    with `--progress` and reads nothing.
+    """
+    process.stdin.close()
+    said: list[bytes] = []
+    stdout = process.stdout
+    reader = threading.Thread(target=lambda: said.append(stdout.read()), daemon=True)
+    reader.start()
+    kept: list[bytes] = []
+    shown, before, part = b"", 0, b""
+    with contextlib.ExitStack() as line:
+        advance: Callable[[int], None] = lambda more: None  # noqa: E731
+        while block := process.stderr.read1(4096):
+            *whole, part = (part + block).replace(b"\r", b"\n").split(b"\n")
+            for text in whole:
+                if not (found := _LINE.match(text)):
+                    kept.append(text + b"\n")
+                    continue
+                if found[1] != shown:
+                    line.close()
+                    total = int(found[3]) if found[3] else None
+                    shown, before = found[1], 0
+                    advance = line.enter_context(progress(shown.decode().lower(), total))
+                done = int(found[2] or found[4])
+                advance(done - before)
+                before = done
+    kept.append(part)
+    reader.join()
+    process.stdout.close()
+    process.stderr.close()
+    process.wait()
+    return said[0], b"".join(kept)

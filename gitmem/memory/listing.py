@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from ..anchors import anchor_state, anchor_state_update, path_history, records_at
+from ..anchors import anchor_state, anchor_state_update, path_history
 from ..anchors.snapshot_view import Snapshot
 from ..core import record
 from ..core.errors import GitFailed, MemError
@@ -249,7 +249,7 @@ def _walk(store: Store, revisions: list[str]) -> list[str]:
     except GitFailed as e:
         raise MemError(
             f"no such revision or range: '{' '.join(revisions)}'",
-            hint=records_at.hint(store.repo) or "write it as for `git log`",
+            hint=anchor_state.hint(store.repo) or "write it as for `git log`",
         ) from e
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple
 
-from ..anchors import patch_id, records_at
+from ..anchors import anchor_state, patch_id
 from ..core import fold, record, record_fields, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
@@ -178,7 +178,7 @@ def _check(
     anchor, branch = anchor_of(wanted)
     if not anchor and wanted != "HEAD":
         raise Refused(
-            f"no commit '{wanted[:80]}' in this repository", hint=records_at.hint(store.repo)
+            f"no commit '{wanted[:80]}' in this repository", hint=anchor_state.hint(store.repo)
         )
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):

@@ -19,14 +19,14 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import anchor_state, path_state, records_at
+from ..anchors import anchor_state, path_state
 from ..anchors.path_history import renamed, spec
 from ..anchors.reachability import Reachability
 from ..core import record
 from ..core.errors import MemError
 from ..engine import memory_rows
 from ..engine.cache import Cache
-from ..git import commit_facts
+from ..git import commit_reader
 from ..memory import memories
 from ..store import Store
 
@@ -128,7 +128,7 @@ class _Search:
             why = (reasons or [anchor_state.NOWHERE])[0]
             raise MemError(
                 f"this history does not have the commit the memory is about ({why})",
-                hint=records_at.hint(self.repo),
+                hint=anchor_state.hint(self.repo),
             )
         good = self._good(inside)
         return next((c for c in inside if good[c]), inside[0])
@@ -205,7 +205,7 @@ class _Search:
             side = self._listed("--no-merges", f"{base}..{culprit}", names=names)
             brought = [c for c in side if c not in after][:_BROUGHT]
         merge = self._merged_by(culprit, base)
-        said = commit_facts.facts(self.git, [culprit, *brought, *([merge] if merge else [])])
+        said = commit_reader.facts(self.git, [culprit, *brought, *([merge] if merge else [])])
         out = said[culprit]
         if brought:
             out["brought"] = [said[c] for c in brought]

@@ -1,10 +1,16 @@
 """`git mem check`: what is wrong with the memories of a repository, for people and for CI.
 
-Kinds of findings, each with a rule: `stale` (`staleness_check`), `broken` (lines of notes that are
-no record, and notes that cannot be read), `secret`, `contradiction` (marks of `consolidate`) and
-`unsigned` (below `mem.trust`, where that asks for signatures).
+Kinds of findings, each with a rule: `stale`, `broken` (lines of notes that are no record, and notes
+that cannot be read), `secret`, `contradiction` (marks of `consolidate`) and `unsigned` (below
+`mem.trust`, where that asks for signatures).
 
-Promise: it fails closed. What nobody can tell, or read, is a finding. No message repeats a secret.
+Stale is a memory of which a path says something else than when it was noted, or is gone. With a
+revision, only what became so since. Memories of branches that HEAD does not contain are not asked
+about.
+
+Promise: it fails closed. What nobody can tell (where a path went, in a shallow clone), or read, is
+a finding. A path that never can be compared (its name is not UTF-8) is told and stops nobody. No
+message repeats a secret.
 """
 
 from __future__ import annotations
@@ -12,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
-from ..anchors import path_state
+from ..anchors import anchor_state, path_state, snapshot_view
+from ..anchors.anchor_state import AnchorState
 from ..core import record, redact
 from ..core.errors import GitFailed
 from ..core.progress import counted
-from ..engine import contradictions, memory_rows
+from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
 from ..memory import verify, view
 from ..signing import trust
 from ..store import Store
-from . import staleness_check
 
 STALE, BROKEN, SECRET = "stale", "broken", "secret"
 CONTRADICTION, UNSIGNED = "contradiction", "unsigned"
@@ -64,19 +70,24 @@ RULES = {
     ),
 }
 
+PATIENCE = 60.0  # seconds git may look for renames
+# Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not
+# about this one as far as anybody knows.
+_HARMLESS = (path_state.NO_BLOB, path_state.NO_NAME, anchor_state.UNBORN, anchor_state.ABSENT)
+Places = list[tuple[int, path_state.Noted]]  # rows of memories, and paths as they noted them
 Object = dict[str, Any]
 
 
 def check(store: Store, since: str = "", only: Iterable[str] = ()) -> Object:
     """The JSON object of `git mem check`: `complete` (whether all notes could be read), `findings`
-    and, where `stale` is asked for, what `staleness_check` says. `only`: kinds; none for all.
+    and, where `stale` is asked for, what `stale` says. `only`: kinds; none for all.
     `since` narrows the stale ones.
 
     A finding: `kind`, `level`, `message`, and `path`, `line`, `id`, each None where there is none.
     Raises MemError where there is no such revision.
     """
     asked = set(only or RULES)
-    found = staleness_check.check(store, since) if STALE in asked else {}
+    found = stale(store, since) if STALE in asked else {}
     findings = list(_stale(found)) if found else []
     unreadable: dict[str, None] = {}
     if not asked.isdisjoint((BROKEN, SECRET)):
@@ -193,3 +204,101 @@ def _objects(store: Store, cache: Cache, ids: Iterable[str]) -> dict[str, Object
     sql = "SELECT row FROM memory WHERE status = 0 AND id IN {} ORDER BY row DESC"
     rows = memory_rows.firsts(cache, [row for (row,) in cache.among(sql, ids)])
     return {item["id"]: item for item in view.objects(store, cache, rows)}
+
+
+# Which memories are stale
+
+
+def stale(store: Store, since: str = "") -> Object:
+    """What the JSON object of `git mem check` says of stale memories; `complete`: whether all notes
+    could be read.
+
+    Raises MemError where there is no such revision.
+    """
+    repo = store.repo
+    head = repo.head()
+    before = snapshot_view.commit_of(store, since) if since else ""
+
+    def read(cache: Cache) -> Object:
+        rows = _rows(cache)
+        found = path_state.of_rows(store.repo, cache, rows, head, PATIENCE)
+        places: Places = []
+        for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
+            anchor = memory_rows.commit_of(data)
+            places += [(row, (anchor, *place)) for place in memory_rows.places(data)]
+        states = [state for row in rows for state in found[row]]
+        anchors = {asked[0] for _, asked in places}
+        stands = anchor_state.states(repo, cache, anchors, head, PATIENCE)
+        stale: Places = []
+        unknown: set[int] = set()
+        never: set[int] = set()
+        for (row, asked), state in zip(places, states, strict=True):
+            stand = stands.get(asked[0])
+            if stand and stand.state == anchor_state.UNMERGED:
+                continue
+            if state.state == path_state.UNKNOWN:
+                unknown.update({row} if state.reason not in _HARMLESS else ())
+                never.update({row} if state.reason == path_state.NO_NAME else ())
+            elif state.state in path_state.STALE and _doubtful(stand):
+                unknown.add(row)
+            elif state.state in path_state.STALE:
+                stale.append((row, asked))
+        shown = {row for row, _ in stale}
+        if before:
+            shown, unsure = _since(store, cache, stale, before)
+            unknown |= unsure
+        unknown -= shown
+        return {
+            "since": {"name": since, "commit": before} if since else None,
+            "head": head or None,
+            "checked": len(rows),
+            "shallow": anchor_state.shallow(repo),
+            "stale": _sorted_objects(store, cache, shown, stands),
+            "unknown": _sorted_objects(store, cache, unknown, stands),
+            "not_compared": _sorted_objects(store, cache, never - shown - unknown, stands),
+        }
+
+    found, fresh = store.with_cache(read)
+    return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
+
+
+def _doubtful(stand: AnchorState | None) -> bool:
+    return bool(stand and stand.state == anchor_state.UNKNOWN and stand.reason not in _HARMLESS)
+
+
+def _rows(cache: Cache) -> list[int]:
+    sql = (
+        "SELECT row FROM memory WHERE status = 0 AND row IN"
+        " (SELECT row FROM label WHERE kind = 'path') ORDER BY row"
+    )
+    return [row for (row,) in cache.db.execute(sql)]
+
+
+def _since(store: Store, cache: Cache, stale: Places, before: str) -> tuple[set[int], set[int]]:
+    """(rows that were not stale or not there at a revision, rows of which nobody can tell)."""
+    anchors = {asked[0] for _, asked in stale if asked[0]}
+    stands = anchor_state.states(store.repo, cache, anchors, before, PATIENCE)
+    states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
+    became: set[int] = set()
+    unsure: set[int] = set()
+    for (row, asked), state in zip(stale, states, strict=True):
+        stand = stands.get(asked[0])
+        if stand and stand.state not in snapshot_view.INSIDE and not _doubtful(stand):
+            became.add(row)
+        elif state.state == path_state.UNKNOWN:
+            unsure.add(row)
+        elif state.state not in path_state.STALE:
+            became.add(row)
+        elif _doubtful(stand):
+            unsure.add(row)
+    return became, unsure - became
+
+
+def _sorted_objects(
+    store: Store, cache: Cache, rows: set[int], stands: dict[str, AnchorState]
+) -> list[Object]:
+    latest = filters.latest(cache)
+    items = view.objects(store, cache, sorted(rows), stands=stands)
+    return sorted(
+        items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True
+    )

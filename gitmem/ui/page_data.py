@@ -19,7 +19,7 @@ from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.memory_rows import SCOPE_BITS
 from ..feedback import usage_stats
-from ..git import commit_facts
+from ..git import commit_reader
 from ..memory import graph, listing, proposals
 from ..memory.review_records import REJECTED, WAITING
 from ..store import Store
@@ -52,7 +52,7 @@ def gather(store: Store, scope: str = "", served: bool = False) -> dict[str, Any
         "version": __version__,
         "scope": scope,
         "memories": items,
-        "commits": commit_facts.facts(store.repo.git, [*places, *filter(None, [head])]),
+        "commits": commit_reader.facts(store.repo.git, [*places, *filter(None, [head])]),
         "communities": _communities(store, len(items)) if not scope else [],
         "feedback": {} if scope else store.with_cache(_feedback)[0],
     }

@@ -15,7 +15,6 @@ from gitmem.anchors import (
     anchor_state_update,
     equivalent_commits,
     patch_id,
-    patch_id_cache,
     patch_id_marks,
 )
 from gitmem.core import record
@@ -138,10 +137,10 @@ def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.Monke
     squash(lab, repo)
     for i in range(6):
         commit(lab, repo, "main.txt", f"line {i}")
-    monkeypatch.setattr(patch_id_cache, "CHUNK", 2)
+    monkeypatch.setattr(patch_id, "CHUNK", 2)
     clock = [0.0]
     monkeypatch.setattr(
-        patch_id_cache.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0]
+        patch_id.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0]
     )  # type: ignore[func-returns-value]
     seen = []
     for _ in range(8):
@@ -205,11 +204,11 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(
     tip = topic(lab, repo, 2)[-1]
     with opened(repo) as store:
         cache = store.with_cache(lambda cache: cache)[0]
-        known = patch_id_cache.PatchIds(store.repo, cache, 60.0)
+        known = patch_id.PatchIds(store.repo, cache, 60.0)
         made = known.of_branches({tip: base})
         assert made[tip]
         count = Count(monkeypatch)
-        for again in (known, known, patch_id_cache.PatchIds(store.repo, cache, 60.0)):
+        for again in (known, known, patch_id.PatchIds(store.repo, cache, 60.0)):
             assert (
                 not count.of(lambda again=again: again.of_branches({tip: base}))
                 and again.of_branches({tip: base}) == made
@@ -255,7 +254,7 @@ def test_a_missing_object_gives_no_id_and_stops_no_other(lab: Lab) -> None:
         assert done < len(every) and every[2] not in ids
 
         def learn(cache: Any) -> dict[str, str]:
-            found = patch_id_cache.PatchIds(store.repo, cache, 60)
+            found = patch_id.PatchIds(store.repo, cache, 60)
             assert found.learn(every)
             return found.of_commits(every)
 
