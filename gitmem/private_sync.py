@@ -63,7 +63,6 @@ def _remote(store: Store, name: str) -> Remote:
 
 
 def take(store: Store, name: str) -> Report:
-    """Unites with what the remote has of this person."""
     there = _remote(store, name)
     report = Report(there.name)
     report.ref = there.ref

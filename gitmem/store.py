@@ -96,7 +96,6 @@ class Store:
         return beside if name == ".git" and not self.repo.bare else self.repo.git_dir
 
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
-        """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
         notes.append(items, message, self.identity, self._former(notes))
         self.wrote += len(items)

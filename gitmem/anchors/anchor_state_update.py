@@ -180,6 +180,5 @@ def _purges(cache: Cache) -> int:
 
 
 def _covering(cache: Cache) -> set[str]:
-    """The commits from which on memories are superseded."""
     rows = cache.db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")
     return {at for (at,) in rows if record.object_id(at)}

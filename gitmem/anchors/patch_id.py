@@ -198,7 +198,6 @@ class PatchIds:
             yield from self.cache.db.execute(f"{sql} IN ({','.join('?' * len(part))})", part)
 
     def note(self, sql: str, *values: object) -> None:
-        """A row to be written with the next `save`."""
         self._notes.append((sql, values))
 
     def save(self) -> None:

@@ -171,7 +171,6 @@ def _add(names: Names, more: Names) -> None:
 
 
 def _following(above: list[Names], went: dict[str, str]) -> Names:
-    """The names at a commit, by those at its parents and where it removed some."""
     here: Names = {}
     for names in above:
         _add(here, names)

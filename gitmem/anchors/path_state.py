@@ -142,7 +142,6 @@ class Tree:
         self._all: dict[str, list[str]] | None = None
 
     def ask(self, paths: Iterable[str]) -> None:
-        """Looks these names up, all in one go."""
         names = [n for n in dict.fromkeys(map(bare, paths)) if n not in self._ids]
         if len(names) > _MANY:
             self._load()

@@ -129,7 +129,6 @@ class Snapshot(Cache):
         self._since: dict[str, tuple[str, list[str]]] = {}
 
     def filter(self, wanted: Filter) -> Filter:
-        """The same conditions, on the memories that are known there."""
         return wanted.but(hidden=True)
 
     def tell(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -153,7 +152,6 @@ class Snapshot(Cache):
         )
 
     def take_out(self, store: Store) -> None:
-        """Takes out what came later."""
         changed = self._changed()
         today = self._rows(changed)
         update = Update(self, store.table, None)

@@ -108,7 +108,6 @@ def _delete(doomed: DoomedObjects, out: Report, let_go: Callable[[list[str]], bo
 
 
 def _remove_files(doomed: DoomedObjects, out: Report) -> None:
-    """Removes leftovers of killed processes, and names the files that stay."""
     out.ids = doomed.ids
     needles = {*doomed.hints, *map(str.encode, doomed.ids), *doomed.strange}
     out.files, busy = doomed.odb.remove_leftovers(needles)

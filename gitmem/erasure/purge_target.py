@@ -49,7 +49,6 @@ class Target:
 
     @property
     def version(self) -> str:
-        """The version of the line, "" for a memory."""
         return record.version_of(self.line) if self.line else ""
 
 

@@ -140,7 +140,6 @@ class Config:
 
     @property
     def signing(self) -> bool:
-        """Whether records are signed."""
         auto = self["sign"] == "auto" and is_true(self.git.get("commit.gpgsign", ""))
         return auto or self.flag("sign")
 

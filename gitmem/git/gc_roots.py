@@ -31,7 +31,6 @@ def git_dirs(git: Git) -> Iterator[tuple[str, str]]:
 
 
 def refs(git: Git) -> list[Root]:
-    """Every ref, and each HEAD that is detached."""
     out: list[Root] = []
     for prefix, directory in git_dirs(git):
         at = f"--git-dir={directory}"
@@ -98,7 +97,6 @@ def unfinished(git: Git) -> Iterator[Root]:
 
 
 def indexed(git: Git) -> Iterator[Root]:
-    """Every object that an index names."""
     objects = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any")
     for id in git.run(*objects, "--indexed-objects", ok=(0, 128)).decode().split():
         yield "an index", id

@@ -174,7 +174,6 @@ class Git:
 
     @property
     def objects(self) -> Objects:
-        """The open object reader of this repository."""
         return self._reader("--batch", None)
 
     @property

@@ -53,8 +53,6 @@ class Pushed(NamedTuple):
 
 
 class Remote:
-    """A remote by its name in `git remote`."""
-
     def __init__(self, repo: Repo, name: str, team_ref: str, tracked: bool = True) -> None:
         self.name = name
         self.ref = team_ref
@@ -228,7 +226,6 @@ def _hosts_words(err: str) -> str:
 
 
 def names(repo: Repo) -> list[str]:
-    """The remotes of a repository."""
     there = os.path.exists(os.path.join(repo.common_dir, "config"))
     return repo.git.text("remote").split("\n") if there else []
 

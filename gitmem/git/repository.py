@@ -183,7 +183,6 @@ def tree_around(git_dir: str) -> str:
 
 
 def _holds(directory: str, path: str) -> bool:
-    """Whether a path is that directory or lies below it; both are real."""
     return os.path.commonpath([directory, path]) == directory
 
 

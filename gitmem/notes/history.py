@@ -45,8 +45,6 @@ class Commit:
 
 
 class History:
-    """The commits of one notes ref."""
-
     def __init__(self, git: Git, ref: str, hex_len: int) -> None:
         self.git = git
         self.ref = ref
@@ -246,6 +244,5 @@ class History:
         return next((entry for entry, _ in self._reflog()), "") == commit
 
     def drop_reflog(self) -> None:
-        """Forgets the former tips of this ref, and of no other."""
         words = ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref]
         reflock.patiently(self.git, self.ref, lambda: reflock.run(self.git, self.ref, words))

@@ -49,7 +49,6 @@ class NoteReader:
         return commit.time if commit else ""
 
     def keeps(self, key: str) -> bool:
-        """Whether the tree at the tip keeps a continuation's key alive."""
         commit = self.history.tip()
         return commit is not None and self._tree(commit).has_key(key)
 
@@ -135,12 +134,10 @@ class NoteReader:
         return list(back)
 
     def tombstones(self, tip: str) -> Tombstones:
-        """What the purge records of a notes commit name."""
         commit = self.history.commit(tip)
         return Tombstones(self.purges_of(commit) if commit else [])
 
     def purges(self) -> list[record.Record]:
-        """The purge records at the ref's tip."""
         tip = self.history.tip()
         return self.purges_of(tip) if tip else []
 

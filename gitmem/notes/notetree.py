@@ -80,7 +80,6 @@ def continued(content: bytes, hex_len: int) -> str | None:
 
 
 def key_path(key: str) -> str:
-    """Where a continuation's key blob stands in the tree."""
     return f"{KEYS}/{key[:2]}/{key[2:]}"
 
 

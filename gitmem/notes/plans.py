@@ -49,8 +49,6 @@ class Written(NamedTuple):
 
 
 class Plan:
-    """One attempt: what to build on, what to add."""
-
     def __init__(self, notes: NoteReader, tip: Commit | None, base: Commit | None) -> None:
         self.notes = notes
         self.tip = tip  # what the ref holds
@@ -87,7 +85,6 @@ class Plan:
         self.parents = [] if task.fresh else kept if self._dirty else [base, *kept]
 
     def _collect_purges(self, base: Commit, others: list[Commit]) -> None:
-        """Of the base, of the other tips and of the new lines."""
         own = {r.version for r in self.notes.purges_of(base)}
         purges = {r.version: r for c in (base, *others) for r in self.notes.purges_of(c)}
         new = (record.parse(line) for _, line in self.items)

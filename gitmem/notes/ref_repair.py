@@ -134,7 +134,6 @@ def keep_lines(git: Git, ref: str, items: list[Item]) -> None:
 
 
 def recent_lines(git: Git, ref: str) -> list[Item]:
-    """The lines of recent writes, as far as they were kept."""
     try:
         rows = [row.partition(b"\t") for row in memfile.read(_path(git, ref)).split(b"\n")]
     except OSError:

@@ -148,7 +148,6 @@ def _stale(found: Object) -> Iterator[Object]:
 
 
 def _of_lines(store: Store, asked: Set[str]) -> Iterator[Object]:
-    """What every line of the notes is looked at for."""
     for scope, notes in store.sources:
         keys = {line: key for key, line in notes.lines(notes.tip())}
         for line, key in keys.items() if BROKEN in asked else ():

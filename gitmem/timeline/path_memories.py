@@ -84,7 +84,6 @@ class Matches:
         self._by_commits(lines)
 
     def _spellings(self, names: path_history.Names) -> dict[str, str]:
-        """{path as a memory may name it: the reason}."""
         reasons: dict[str, str] = {}
         for name in names.labels:
             reasons.update(dict.fromkeys((*above(name), ".", "./"), ABOVE))
