@@ -126,7 +126,6 @@ def _carry_through(store: Store, target: Target, alone: bool) -> tuple[Report, l
             ),
         ) from e
     report.cache = cache
-    _drop_broken(store, report.deleted)
     ids |= report.ids
     given, held = automemory_dir.wipe(store, ids, gone)
     names = filter(None, {*ids, *(r.version for r in gone), target.version})
@@ -169,13 +168,3 @@ def _let_go(store: Store, names: list[str]) -> bool:
             History(store.repo.git, ref, store.repo.hex_len).drop_reflog()
     store.repo.git.close()
     return changed
-
-
-def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
-    """Deletes tracking refs that a fetch pointed to a deleted object meanwhile."""
-    own = {notes.ref for _, notes in store.sources}
-    there = ("for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/")
-    for row in store.repo.git.text(*there).splitlines():
-        id, _, ref = row.partition(" ")
-        if id in deleted and ref not in own:
-            reflock.delete(store.repo.git, ref)
