@@ -15,6 +15,7 @@ from time import monotonic
 from ..engine import anchor_state_store, cache_lock
 from ..engine import cache as cache_file
 from ..engine.cache import Cache as Cache
+from ..git import refs_mtime
 from ..hooks import spool
 
 TYPE_CHECKING = False
@@ -131,7 +132,7 @@ def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
         ref
         for ref, id in here.refs.items()
         if id != cache.meta("tip:" + ref)
-        or here.log_size(ref) != cache.meta("log:" + ref)
+        or refs_mtime.log_size(here.common_dir, ref) != cache.meta("log:" + ref)
         or ref in here.lost
     ]
     fresh, news = not (moved or cache.meta("scrub")), False

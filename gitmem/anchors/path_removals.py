@@ -27,8 +27,7 @@ UNREADABLE = "git cannot read a part of the history"
 # sides only files with the same content are found: a mass rename must not take minutes.
 _RENAME_LIMIT = 400
 _DIFF_TREE = f"diff-tree --stdin -r -t -m -M -l{_RENAME_LIMIT} --diff-filter=DR --name-status -z"
-_FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
-_QUICK = 0.2  # seconds of a process below which the next one gets twice as many
+_PORTION = 250  # commits of one process, some 0.1 s
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
 
@@ -137,20 +136,15 @@ class Removals:
         known = {commit for (commit,) in self.cache.db.execute(sql)}
         known |= {commit for path, commit in self._unsaved if not path}
         missing = [c for c in reversed(commits) if c not in known]
-        at, size = 0, _FIRST
         try:
-            while at < len(missing):
-                part = missing[at : at + size]
-                begun = time.monotonic()
-                if begun >= self.end:
+            for at in range(0, len(missing), _PORTION):
+                part = missing[at : at + _PORTION]
+                if time.monotonic() >= self.end:
                     raise Incomplete
                 stdin = "".join(f"{c}\n" for c in part).encode()
                 out = self._asked(*_DIFF_TREE.split(), stdin=stdin)
                 self._unsaved.update(_parse(out, set(part)))
                 self._unsaved.update({("", c): "" for c in part})
-                at += len(part)
-                quick = time.monotonic() - begun < _QUICK
-                size = min(_MOST, size * 2) if quick else max(_FIRST, size // 2)
         finally:
             self._save()
 

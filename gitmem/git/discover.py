@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from . import config, config_cache, memfile, refs_mtime
+from . import config, config_cache, memfile
 from .ref_files import Packed, head_of, is_id, last_logged, notes_ref, text_of
 from .ref_files import Unsure as Unsure
 
@@ -71,10 +71,6 @@ class Here:
             return self.top
         beside, name = os.path.split(self.common_dir)
         return beside if name == ".git" and not self.bare else self.git_dir
-
-    def log_size(self, ref: str) -> str:
-        """What changes whenever a ref moves (`refs_mtime.log_size`)."""
-        return refs_mtime.log_size(self.common_dir, ref)
 
 
 def find(cwd: str, environ: Mapping[str, str]) -> Here | None:

@@ -5,8 +5,8 @@ written ends up under exactly one path. Trees are read as they are needed, so on
 same however many notes exist.
 
 Paths follow stock git: 40 (or 64) hex digits, split into directories of two. A level with
-directories gets more of them; a flat level that reaches `SPLIT` notes is split once. Entries that
-are no notes are left alone.
+directories gets more of them; a flat level that reaches `SPLIT` notes is split once (libgit2 finds
+no note beside a directory of the same two digits). Entries that are no notes are left alone.
 """
 
 from __future__ import annotations
