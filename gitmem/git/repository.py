@@ -101,6 +101,20 @@ class Repo(NamedTuple):
         return inside + "/" if path.endswith(("/", os.sep)) else inside
 
 
+def _headless(at: str) -> str:
+    """What to do where git refuses a repository because a power cut emptied its HEAD."""
+    while not os.path.isdir(os.path.join(at, ".git")) and os.path.dirname(at) != at:
+        at = os.path.dirname(at)
+    head = os.path.join(at, ".git", "HEAD")
+    try:
+        with open(head, "rb") as f:
+            empty = not f.read(100).strip(b"\0\n")
+    except OSError:
+        return ""
+    example = "git needs the name of a branch in it, as in 'ref: refs/heads/main'"
+    return f"'{head}' is empty; {example}" if empty else ""
+
+
 _ASKED = (
     "--is-bare-repository --show-object-format --is-inside-work-tree --git-dir --git-common-dir"
     " --show-prefix"
@@ -123,7 +137,7 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
             answer = [os.fsdecode(outside.run(*words, word))[:-1] for word in asked]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
-        hint = "run it inside a git repository"
+        hint = _headless(cwd or os.getcwd()) or "run it inside a git repository"
         if "dubious ownership" in reason:
             hint = "git refuses it too; see safe.directory in `git help config`"
         raise NotARepository(reason, hint) from e
