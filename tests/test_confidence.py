@@ -22,15 +22,14 @@ def told(
     cited: dict[str, int] | None = None,
     touched: dict[str, int] | None = None,
 ) -> dict[str, object]:
-    named, shares = cited or {}, touched or {}
-    use = {short.pack([id]): [named.get(id, 0), 1, shares.get(id, 0)] for id in {**named, **shares}}
     return {
         "v": 1,
-        "op": "receipt",
+        "op": "feedback",
         "id": f"{session:032x}",
         "session": S[session],
-        "shown": {route: short.pack(ids)},
-        "use": use,
+        "shown": {route: ids},
+        "cited": cited or {},
+        "touched": touched or {},
     }
 
 
@@ -218,12 +217,10 @@ def test_a_contradiction_counts_until_the_memory_is_edited() -> None:
         {"op": "receipt", "session": S[0], "shown": {"prompt": [A]}},
         told(0, [A]) | {"session": 5},
         told(0, [A]) | {"session": "a b"},
-        told(0, [A]) | {"shown": [A], "use": "x"},
-        told(0, []) | {"shown": {"prompt": 5, "nowhere": short.pack([A]), "start": [A]}},
+        told(0, [A]) | {"shown": [A], "cited": [A], "touched": "x"},
+        told(0, []) | {"shown": {"prompt": A, "nowhere": [A], "start": [5, None, "x"]}},
         told(0, [], cited={A: 0}),
-        told(0, []) | {"use": {short.pack([A]): [True], short.pack([B]): [1.5], "x": [1]}},
-        told(0, []) | {"use": {short.pack([C]): [-2]}},
-        {"op": "feedback", "session": S[0], "shown": {"prompt": [A]}, "cited": {A: 1}},
+        told(0, []) | {"cited": {A: True, B: 1.5, "x": 1, C: -2}},
         {"op": "feedback", "contradicted": {A: "x", "y": [B], C: [7]}},
         {"op": "verdict"},
         {"op": "verdict", "id": 5, "verdict": "rejected"},

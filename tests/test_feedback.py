@@ -296,11 +296,11 @@ def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
     a = place.ids[0]
     data = {
         "v": 1,
-        "op": "receipt",
+        "op": "feedback",
         "id": "1" * 32,
         "session": UUID,
-        "shown": {"prompt": short.pack([a])},
-        "use": {short.pack([a]): [1]},
+        "shown": {"prompt": [a]},
+        "cited": {a: 1},
     }
     store = place.store()
     store.append("team", [("", record.dump(data))], "forged")
@@ -357,11 +357,11 @@ def test_feedback_that_came_before_its_memory_counts_when_it_comes(place: Place)
     late = "cd" * 16
     data = {
         "v": 1,
-        "op": "receipt",
+        "op": "feedback",
         "id": "1" * 32,
         "session": UUID,
-        "shown": {"prompt": short.pack([late])},
-        "use": {short.pack([late]): [1]},
+        "shown": {"prompt": [late]},
+        "cited": {late: 1},
     }
     store = place.store()
     store.append("private", [("", record.dump(data))], "first")

@@ -151,6 +151,60 @@ def write(place: Place, ref: str, *records: dict[str, Any]) -> None:
     store.close()
 
 
+def test_records_with_whole_ids_count_beside_those_with_short_names(place: Place) -> None:
+    a, b, c = place.ids
+    name = UUID[:-1] + "0"
+    old: list[dict[str, Any]] = [
+        {
+            "v": 1,
+            "op": "receipt",
+            "id": "1" * 32,
+            "session": name,
+            "agent": "claude",
+            "ended": "2026-01-01T00:00:00Z",
+            "shown": {"prompt": [a, b]},
+            "used": {b: 2},
+        },
+        {
+            "v": 1,
+            "op": "feedback",
+            "id": "2" * 32,
+            "session": name,
+            "shown": {"prompt": [a, b]},
+            "cited": {a: 1},
+            "touched": {b: 2},
+            "answers": 1,
+        },
+    ]
+    write(place, "private", *old)
+    place.session(UUID, [a, c], cited=[a])
+    place.tend()
+    assert {row[0]: row[2:4] for row in place.table()} == {
+        a: (2.0, 0.0),
+        b: (0.5, 0.0),
+        c: (0.0, confidence.NEGLECT["prompt"]),
+    }
+    stats = place.lab.json(place.repo, "stats")
+    assert (stats["sessions"], stats["shown"], stats["used"]) == (2, {"prompt": 4}, 1)
+    assert (
+        stats["feedback"]["injected"],
+        stats["feedback"]["used"],
+        stats["feedback"]["answers_from_memory"],
+    ) == (4, 3, 2)
+    (found,) = place.lab.json(place.repo, "receipts", "--session", name)
+    assert (found["shown"], found["used"], found["ended"]) == (
+        {"prompt": [a, b]},
+        {b: 2},
+        "2026-01-01T00:00:00Z",
+    )
+    hits = place.lab.json(place.repo, "recall", "shop database orders invoices transaction")["hits"]
+    assert next(h for h in hits if h["id"] == a)["use"] == {
+        "used": 2,
+        "ignored": 0,
+        "contradicted": 0,
+    }
+
+
 @pytest.mark.parametrize("twin_first", [True, False])
 def test_a_short_name_that_two_memories_share_counts_for_neither(
     place: Place, twin_first: bool

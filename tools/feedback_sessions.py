@@ -28,14 +28,12 @@ class Learnt:
     def take(self, number: int, shown: set[int], cited: set[int], touched: dict[int, int]) -> None:
         ids = {row: f"{row:012x}" + 20 * "0" for row in shown}
         record = {
-            "op": "receipt",
+            "op": "feedback",
             "id": "",
             "session": f"{number:032x}",
-            "shown": {"prompt": short.pack([ids[row] for row in sorted(shown)])},
-            "use": {
-                short.pack([ids[row]]): [int(row in cited), 0, touched.get(row, 0)]
-                for row in {*cited, *touched}
-            },
+            "shown": {"prompt": [ids[row] for row in sorted(shown)]},
+            "cited": {ids[row]: 1 for row in cited},
+            "touched": {ids[row]: n for row, n in touched.items()},
         }
         for id, name, how, n in confidence.rows(record):
             self.rows[id][name, how] = n

@@ -212,7 +212,7 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
     sql = f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"
     for (raw,) in cache.db.execute(sql):
         if parsed := record.parse(raw):
-            order = (_text(parsed.data, "at"), len(raw), parsed.version)
+            order = (_ended(parsed.data), len(raw), parsed.version)
             if parsed.id not in best or best[parsed.id][0] < order:
                 best[parsed.id] = order, parsed.data
     out = [_public(data, "stored") for _, data in best.values()]
@@ -269,19 +269,34 @@ def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dic
 
 def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
     """A record as `listed` has it; of a foreign one what has the right shape."""
-    shown, tips = _dict(data, "shown"), _dict(data, "tips")
+    shown, tips, used = _dict(data, "shown"), _dict(data, "tips"), data.get("used")
+    if isinstance(used, dict):  # of a receipt with whole ids
+        use = {str(k): v for k, v in used.items() if type(v) is int}
+    else:
+        use = {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0}
     texts = {name: _text(data, name) for name in ("id", "session", "agent", "source", "started")}
+    told = {
+        str(route): short.unpack(ids)
+        if isinstance(ids, str)
+        else [i for i in ids if type(i) is str]
+        for route, ids in shown.items()
+        if isinstance(ids, (list, str))
+    }
     return {
         **texts,
         "state": state,
-        "ended": _text(data, "at") or None,
+        "ended": _ended(data) or None,
         "end": _text(data, "end") or None,
         "head": _text(data, "head") or None,
         "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)},
-        "shown": {str(route): short.unpack(ids) for route, ids in shown.items()},
+        "shown": told,
         "files": data["files"] if type(data.get("files")) is int else 0,
-        "used": {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0},
+        "used": use,
     }
+
+
+def _ended(data: dict[str, Any]) -> str:
+    return _text(data, "ended") or _text(data, "at")
 
 
 def _dict(data: dict[str, Any], name: str) -> dict[Any, Any]:

@@ -157,22 +157,34 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
 def rows(data: Mapping[str, Any]) -> list[Row]:
     """What one record says of use: of a session by the memory's short name, of a person by its id;
     empty for any other record."""
-    op, found = data.get("op"), data.get("contradicted")
-    if op == "verdict":
+    if data.get("op") == "verdict":
         return _verdict(data)
-    if op == "receipt":
+    if data.get("op") == "receipt":
         return _receipt(data)
+    if data.get("op") != "feedback":
+        return []
+    session = data.get("session")
     out: list[Row] = []
-    if op == "feedback" and isinstance(found, dict):
-        for id, versions in found.items():
-            if is_id(id) and isinstance(versions, list):
-                named = [v for v in versions or [""] if v == "" or is_id(v)]
-                out += [(id, version, AGAINST, 1) for version in named]
+    if _is_name(session):
+        shown = data.get("shown")
+        for route, ids in shown.items() if isinstance(shown, dict) else ():
+            if route in SHOWN and isinstance(ids, list):
+                out += [(short.of(id), str(session), route, 1) for id in ids if is_id(id)]
+        for how in (CITED, TOUCHED):
+            found = data.get(how)
+            for id, number in found.items() if isinstance(found, dict) else ():
+                if is_id(id) and type(number) is int and number > 0:
+                    out.append((short.of(id), str(session), how, min(number, _MOST)))
+    found = data.get("contradicted")
+    for id, versions in found.items() if isinstance(found, dict) else ():
+        if is_id(id) and isinstance(versions, list):
+            named = [v for v in versions or [""] if v == "" or is_id(v)]
+            out += [(id, version, AGAINST, 1) for version in named]
     return out
 
 
 def _receipt(data: Mapping[str, Any]) -> list[Row]:
-    """What a session was told and used."""
+    """What a session was told and used; receipts with whole ids have a `feedback` instead."""
     session, shown = data.get("session"), data.get("shown")
     open_ = set(short.unpack(data.get("open")))
     out: list[Row] = []
