@@ -22,6 +22,7 @@ from ..core.errors import MemError, UsageError
 SCHEMA = "git_mem_1"
 DIMS = 256  # of the packaged table's vectors
 _TIMEOUT = 10  # seconds to connect
+_LEXEMES = 1_000_000  # bytes: a tsvector of PostgreSQL holds a MiB
 _TABLES = (
     f"CREATE SCHEMA {SCHEMA}",
     # tip: the notes commit that the rows were made of, and by which version of git mem; space: of
@@ -174,13 +175,7 @@ class Index:
                 cursor.copy(f"COPY {SCHEMA}.memory({columns}) FROM STDIN") as copy,
             ):
                 for row in rows:
-                    values = [
-                        name,
-                        row.id,
-                        row.digest,
-                        row.data,
-                        " ".join(map(_quoted, {*row.words})),
-                    ]
+                    values = [name, row.id, row.digest, row.data, _lexemes(row.words)]
                     copy.write_row(values if self.meaning else [*values, _vector(row.vector)])
             self._db.execute(
                 f"UPDATE {SCHEMA}.repository SET memories = (SELECT count(*) FROM {SCHEMA}.memory"
@@ -256,6 +251,17 @@ def _where(condition: str, conditions: dict[str, Any]) -> tuple[str, list[Any]]:
 def _quoted(word: str) -> str:
     """A lexeme as `tsvector` and `tsquery` read it."""
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _lexemes(words: Iterable[str]) -> str:
+    """The terms of a memory as a `tsvector`; the last ones of a very long text are left out."""
+    out, left = [], _LEXEMES
+    for word in dict.fromkeys(words):
+        left -= len(word.encode())
+        if left < 0:
+            break
+        out.append(_quoted(word))
+    return " ".join(out)
 
 
 def _vector(vector: bytes) -> str | None:
