@@ -9,13 +9,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
 from conftest import Lab, until
 from hook_world import SLOW
 
-from gitmem.bench import beir, everyday, known_item, scores
+from gitmem.bench import bar_chart, beir, everyday, known_item, scores
 from gitmem.core import text
 from gitmem.core.errors import MemError
 from gitmem.store import open_store
@@ -65,6 +66,16 @@ def test_none_of_sixty_is_no_certainty() -> None:
     none, all_ = scores.share(0, 60), scores.share(60, 60)
     assert none.low == 0 and 0.05 < none.high < 0.07  # Wilson: z² / (n + z²)
     assert all_.high == 1 and all_.low == pytest.approx(1 - none.high)
+
+
+def test_bars_are_one_svg_with_every_name_and_figure() -> None:
+    root = ET.fromstring(
+        bar_chart.bars([("a <b>", 0.5, 0.4, 0.6), ("silent", 0.0, 0.0, 0.06)], "x & y")
+    )
+    words = [e.text for e in root.iter() if e.tag.endswith("text")]
+    assert "a <b>" in words and "x & y" in words and "0.500 (0.400 to 0.600)" in words
+    widths = [float(e.attrib["width"]) for e in root.iter() if e.tag.endswith("rect")][1:]
+    assert widths == [160.0, 0.0]
 
 
 # --- a folder ----------------------------------------------------------------
@@ -119,7 +130,7 @@ def bench(lab: Lab, cwd: pathlib.Path, *argv: str, rc: int = 0) -> tuple[str, st
 
 def test_a_folder_is_measured_outside_of_any_repository(lab: Lab) -> None:
     path = folder(lab.root)
-    out, err = bench(lab, lab.root, str(path), "--json")
+    out, err = bench(lab, lab.root, str(path), "--json", "--plot", str(lab.root / "figures.svg"))
     found = json.loads(out)
     assert (found["documents"], found["questions"]) == (4, 2)
     assert found["omitted"]["questions_without_judgement"] == 1
@@ -129,6 +140,7 @@ def test_a_folder_is_measured_outside_of_any_repository(lab: Lab) -> None:
     assert set(found["seconds"]) == {"remember", "index", "recall"}
     assert found["seconds"]["remember"] > 0
     assert "remembering 4 documents" in err and "asking 2 questions" in err
+    assert ET.parse(lab.root / "figures.svg").getroot().tag.endswith("svg")
 
 
 def test_the_table_has_the_figures_and_what_was_left_out(lab: Lab) -> None:
@@ -233,8 +245,15 @@ def test_judgements_of_trec_and_a_byte_order_mark_are_read(tmp_path: pathlib.Pat
 
 
 def test_errors_are_one_line_and_leave_nothing(lab: Lab) -> None:
-    _, err = bench(lab, lab.root, str(lab.root / "none"), rc=1)
-    assert err.startswith("error: no such folder") and "remembering" not in err
+    for argv, said in (
+        ([str(lab.root / "none")], "error: no such folder"),
+        (
+            [str(folder(lab.root)), "--plot", str(lab.root / "none" / "x.svg")],
+            "error: cannot write",
+        ),
+    ):
+        _, err = bench(lab, lab.root, *argv, rc=1)
+        assert err.startswith(said) and "remembering" not in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

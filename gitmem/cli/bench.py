@@ -1,16 +1,18 @@
 """The command that measures how well memories are found, on judged data or on the user's own."""
 
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import typer
 
-from ..bench import beir, known_item, scores
+from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
+from ..core.errors import MemError
 from ..library import chosen_vectors
-from .common import opened, warn
-from .options import Answer, argument, command, number
+from .common import opened, warn, write_file
+from .options import Answer, argument, command, number, text
 
 
 @command("bench")
@@ -18,6 +20,7 @@ def bench_command(
     folder: str = argument(
         "[FOLDER]", "BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.", ""
     ),
+    save: str = text("--plot FILE", "Write a picture of the figures there, as SVG."),
     sample: int = number("--sample", "Ask at most so many (default: all; 200 of your own)."),
     seed: int = typer.Option(0, metavar="S", help="Chooses these questions."),
 ) -> Answer:
@@ -26,6 +29,8 @@ def bench_command(
     Without FOLDER your own: by questions made of their titles, and by everyday prompts, which
     should be told nothing. A folder's documents become memories of a throw-away repository.
     """
+    if save and not os.path.isdir(os.path.dirname(os.path.abspath(save))):
+        raise MemError(f"cannot write '{save}': no such directory")
     if folder:
         found = beir.measure(folder, sample, seed, warn)
         rows = {
@@ -48,10 +53,13 @@ def bench_command(
         counted = f"{items['questions']} questions, {prompts['prompts']} everyday prompts"
         title = f"{found['memories']} memories, {counted}"
         remarks = _remarks_own(found)
+    figures = [(name, f) for name, f in rows.items() if f]
+    if save:
+        bars = [(name, f.mean, f.low, f.high) for name, f in figures]
+        write_file(save, [bar_chart.bars(bars, title)])
     lines = [title, f"{'':<30}  value   95 % interval     n"]
-    for name, f in rows.items():
-        if f:
-            lines.append(f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}")
+    for name, f in figures:
+        lines.append(f"{name:<30}  {f.mean:.3f}  {f.low:.3f} to {f.high:.3f}  {f.n:>4}")
     return Answer(_public(found), [*lines, *remarks])
 
 

@@ -140,7 +140,7 @@ def write_file(name: str, parts: Iterable[str]) -> None:
 
 
 # Words after which a path stands, and commands whose own words are paths: a file may have any name.
-_PATH_OPTIONS = "--path --paths --jsonl --batch --map --output -o --report --from".split()
+_PATH_OPTIONS = "--path --paths --jsonl --batch --map --output -o --report --from --plot".split()
 _PATH_COMMANDS = ("why", "blame", "import", "model", "log", "bench")
 _FLAGS = ("--json", "--all", "--dry-run", "--")  # a word behind one of them is no value of it
 
