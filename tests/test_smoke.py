@@ -51,7 +51,7 @@ CASES = {
     "receipts": ("", 1, "no receipts yet"),
     "browse": ("", 1, "needs a terminal"),
     "ui": ("--output page.html", 0, "wrote 3 memories: page.html"),
-    "graph": ("ID", 0, UTC),
+    "graph": ("ID", 1, UTC),  # alone
     "review": ("", 1, "nothing waits"),
     "consolidate": ("", 1, "found nothing"),
     "calibrate": ("", 1, "nothing changed"),
