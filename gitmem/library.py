@@ -146,7 +146,7 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
 
     choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
     if choice.path and not choice.problem:
-        vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
+        vectors = llamavec.of(choice)
     elif choice.problem:
         store.reduced = choice.problem
         store.warn(f"warning: {choice.problem}; using the packaged table")

@@ -63,6 +63,7 @@ def _process(common_dir: str, parent: int) -> NoReturn:
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         _load()
+        _load_model(common_dir)
         path = os.path.join(memfile.make(common_dir), memfile.SOCKET)
         listener, inode = _listen(path)
         try:
@@ -87,6 +88,20 @@ def _load() -> None:
     reader.read("a question")
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page
+
+
+def _load_model(common_dir: str) -> None:
+    """Begins to load the embedding model that the settings name: its forks ask it."""
+    from .agents import prompt_question
+    from .git import discover
+
+    top, name = os.path.split(common_dir)
+    here = discover.find(top if name == ".git" else common_dir, os.environ)
+    if here and (here.settings["embedModel"] or os.environ.get("GIT_MEM_EMBED_MODEL")):
+        from .models import warm_vectors
+
+        if model := warm_vectors.start(here.settings, os.environ):
+            prompt_question.warm.append(model)
 
 
 def _listen(path: str) -> tuple[socket.socket, int]:
@@ -167,7 +182,11 @@ def _rehearse(mem_dir: str) -> None:
     if cache is not None:
         with closing(cache):
             encoder = (lambda *_: [vector]) if vector else None
-            search = Search(cache, hook_cache.vector, encoder=encoder, unasked=True)
+            chosen = prompt_question.warm[0].question if prompt_question.warm else None
+            until = time.monotonic() + _PATIENCE
+            search = Search(
+                cache, hook_cache.vector, encoder=encoder, unasked=True, chosen=chosen, until=until
+            )
             search.ask(_REHEARSED, Filter(), inject.FEW)
 
 

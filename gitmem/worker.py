@@ -17,17 +17,19 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 from . import sync
 from .agents import automemory_export, automemory_import, failures, head_facts, receipts
 from .anchors import anchor_state_update, patch_id_marks, reanchor
 from .capture import sources, worker_tasks
-from .engine import cache_check, cache_lock, encoding
+from .engine import cache_check, cache_lock, encoding, model_vectors
+from .engine.cache import Cache
 from .git import config_read, memfile
 from .hooks import githooks, spool, worker_log
 from .memory import commit_hits, proposals
+from .models import chosen, llamavec, registry
 from .store import Store, open_store
 
 Event = dict[str, Any]
@@ -275,13 +277,21 @@ def _take_in_commits(store: Store) -> None:
 
 
 def _encode(store: Store) -> None:
-    """Makes a portion of the encoder's vectors; the next workers make the rest."""
+    """Makes a portion of the vectors; the next workers make the rest."""
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
         return
-    if store.with_cache(
-        lambda cache: encoding.fill(cache) and encoding.missing(cache), refresh=False
-    )[0]:
-        spool.append(store.repo.mem_dir, spool.BEHIND)
+    choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
+    if choice.problem:
+        return  # `git mem doctor` says it
+    with llamavec.of(choice) if choice.path else nullcontext() as model:
+
+        def fill(cache: Cache) -> int:
+            if not encoding.fill(cache, model=model):
+                return 0
+            return model_vectors.missing(cache, model.space) if model else encoding.missing(cache)
+
+        if store.with_cache(fill, refresh=False)[0]:
+            spool.append(store.repo.mem_dir, spool.BEHIND)
 
 
 def _check(store: Store) -> None:

@@ -285,14 +285,6 @@ def test_the_probe_for_first_lines_can_fail(source: str) -> None:
     assert not undescribed(f'"""Lines of one note."""\n{source}')
 
 
-def test_nothing_that_is_not_built_is_a_command() -> None:
-    """The README names what is not built; when it is, the sentence has to go."""
-    built = {name for name, _ in surface()}
-    told = page("README.md").partition("Not built yet")[2].partition("Limits that stay")[0]
-    assert "hooks" in told
-    assert not [name for name in built if f"`{name}`" in told.split("purge")[0]]
-
-
 @pytest.mark.quick
 def test_the_pictures_fetch_nothing_and_hold_no_program() -> None:
     for path in sorted((ROOT / "docs/pictures").glob("*.svg")):

@@ -139,3 +139,16 @@ def test_it_does_not_depend_on_rows_or_on_what_is_looked_at_together() -> None:
     put(late, dict(list(turned.items())[250:]))
     hubness.refresh(late, SPACE)
     assert companies(whole) == {1000 - row: own for row, own in companies(late).items()}
+
+
+def test_median_and_spread_of_their_cosines_are_those_of_the_definition() -> None:
+    vectors = some(150)
+    cache = cache_of(vectors)
+    raw = np.array([np.frombuffer(v, np.int8) for v in vectors.values()], float)
+    units = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+    cosines = units @ units.T
+    middles = np.sort(cosines, axis=1)[:, 75]
+    away = np.sort(abs(cosines - middles[:, None]), axis=1)[:, 75]
+    found = [float(n) for n in cache.meta(model_vectors.SCALE + SPACE).split()]
+    assert found == pytest.approx([middles.mean(), 1.4826 * away.mean()], abs=1e-3)
+    assert cache_of(some(10)).meta(model_vectors.SCALE + SPACE) == ""

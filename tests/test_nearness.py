@@ -52,8 +52,8 @@ def ask(
     return vectors.nearest(question, beside or {})
 
 
-def exact(vectors: dict[int, bytes]) -> dict[int, float]:
-    return {row: c for c, row in hamming.rescore(vectors, QUESTION, sorted(vectors))}
+def exact(vectors: dict[int, bytes], question: bytes = QUESTION) -> dict[int, float]:
+    return {row: c for c, row in hamming.rescore(vectors, question, sorted(vectors))}
 
 
 def test_in_a_store_of_few_nearness_is_the_cosine_of_all() -> None:
@@ -157,3 +157,34 @@ def test_it_loads_no_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_cosines_of_a_chosen_model_are_brought_to_the_scale_of_the_encoder() -> None:
+    """A model whose vectors all lie close together ranks and measures like one without the lean."""
+    plain = some(400)
+
+    def lean(v: bytes) -> bytes:
+        return (np.frombuffer(v, np.int8) // 2 + 10).astype(np.int8).tobytes()
+
+    leaning, question = {row: lean(v) for row, v in plain.items()}, lean(QUESTION)
+
+    def chosen(vectors: dict[int, bytes], asked: bytes) -> dict[int, float]:
+        near = nearness.Vectors(cache_of(vectors), SPACE, len(asked), None, [], chosen=True)
+        assert near.comparable
+        return near.nearest(asked, {})[1]
+
+    assert np.median(list(exact(leaning, question).values())) > 0.1, "as they come"
+    best = sorted(chosen(plain, QUESTION).items(), key=lambda pair: -pair[1])[:10]
+    found = chosen(leaning, question)
+    assert [found[row] for row, _ in best] == pytest.approx([c for _, c in best], abs=0.1)
+    other = chosen({row: v[::-1] for row, v in plain.items()}, QUESTION)
+    assert max(other.values()) < 0.5 < best[0][1], "a question that nothing answers"
+
+
+def test_in_a_store_of_few_a_chosen_models_cosines_are_only_moved() -> None:
+    vectors = some(nearness.LEAST - 1)
+    near = nearness.Vectors(cache_of(vectors), SPACE, 64, None, [], chosen=True)
+    assert not near.comparable
+    found, own = near.nearest(QUESTION, {})[1], exact(vectors)
+    moved = [found[row] - own[row] for row in own]
+    assert list(found) == list(own) and moved == pytest.approx([moved[0]] * len(moved))

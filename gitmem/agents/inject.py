@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..engine.filters import Filter
     from ..engine.search import Search
     from ..git.discover import Here
-    from .call import Call, Deadline
+    from .call import Call
 
 FEW = 5
 FEW_COMMITS = 2
@@ -58,7 +58,7 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
         """The memories to tell, or the id of the best one where it was shown before."""
         nonlocal behind
         states: dict[str, AnchorState] = {}
-        search = _search(cache, here, states, encoder, call.deadline)
+        search = _search(call, cache, states, encoder)
         hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if call.encoder:
             call.encoder.stop()  # it takes a processor, and its end takes time
@@ -137,14 +137,13 @@ def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
 
 
 def _search(
-    cache: hook_cache.Cache,
-    here: Here,
-    states: dict[str, AnchorState],
-    encoder: Read | None,
-    deadline: Deadline,
+    call: Call, cache: hook_cache.Cache, states: dict[str, AnchorState], encoder: Read | None
 ) -> Search:
     """A search that reads states of anchors as it needs them, into `states`."""
     from ..engine.search import Search
+    from . import prompt_question
+
+    here = call.here
 
     def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
         missing = [a for a in anchors if a not in states]
@@ -159,8 +158,9 @@ def _search(
         aged=lambda rows: path_state_store.worsts(cache, rows, here.head),
         encoder=encoder,
         unasked=True,
-        until=deadline.half,
-        reads_until=deadline.slow,
+        until=call.deadline.half,
+        reads_until=call.deadline.slow,
+        chosen=prompt_question.chosen(call),
     )
 
 

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..engine.search import Chosen
+    from ..models.warm_vectors import WarmVectors
     from .call import Call
 
 _LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
@@ -80,10 +82,22 @@ def _working(mem_dir: str) -> bool:
 
 def reads(call: Call) -> reader.Read | None:
     """What makes the question's vector, None where the settings forbid it."""
-    call.asks_encoder = call.here.settings.flag("encoder")
-    if not call.asks_encoder:
+    allowed = call.here.settings.flag("encoder")
+    call.asks_encoder = allowed and not chosen(call)
+    if not allowed:
         return None
     return call.encoder.read if call.encoder else reader.read
+
+
+warm: list[WarmVectors] = []  # in a fork, the model that `prefork_server` keeps loaded
+
+
+def chosen(call: Call) -> Chosen | None:
+    """What asks the model that the user chose, where it is loaded."""
+    for model in warm:
+        if model.serves(call.here.settings, call.environ):
+            return model.question
+    return None
 
 
 def end(call: Call, environ: Mapping[str, str]) -> None:

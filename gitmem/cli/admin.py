@@ -185,13 +185,7 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
         space = vectors.space
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
         with store.progress("embedding", left) as advance:
-
-            def fill(cache: Cache) -> int:
-                if chosen:
-                    return model_vectors.fill(cache, chosen, advance, wait=encoding.PORTION)
-                return encoding.fill(cache, None, advance)
-
-            made = store.with_cache(fill)[0]
+            made = store.with_cache(lambda cache: encoding.fill(cache, None, advance, chosen))[0]
         left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
     return {"made": made, "missing": left, "better": space}
 

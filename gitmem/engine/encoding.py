@@ -1,4 +1,4 @@
-"""The vectors that the packaged encoder makes of memories, in the background."""
+"""The vectors that the packaged encoder, or a chosen model, makes of memories in the background."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..embedding.encoder import Encoder
     from .cache import Cache
+    from .embed import Embedder
 
 THREADS = 2  # processors that the background takes at most
 PORTION = 60.0  # seconds at a time that the background takes: other events wait for no more
@@ -56,12 +57,14 @@ def fill(
     cache: Cache,
     seconds: float | None = PORTION,
     progress: Callable[[int], None] = lambda n: None,
+    model: Embedder | None = None,
 ) -> int:
     """Makes vectors of memories that have none, the newest first, for so many seconds (None: all of
-    them), and finds the neighbours of each; returns how many were made.
+    them), and finds the neighbours of each; returns how many were made. `model`: the one that the
+    user chose, instead of the encoder; what it raises is raised.
     """
     # Whoever waits has all of them; the background leaves one for prompts.
-    found = embedder(
+    found = model or embedder(
         THREADS if seconds is None else max(1, min(THREADS, (os.cpu_count() or 1) - 1))
     )
     if not found:

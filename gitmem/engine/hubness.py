@@ -1,4 +1,4 @@
-"""How near an encoder's vector lies to its neighbours, for `nearness`; made in the background.
+"""How near an encoder's vectors lie to each other, for `nearness`; made in the background.
 
 A memory's company is its mean cosine with its NEIGHBOURS of a sample of the store: SAMPLE vectors,
 chosen by their bytes, so that a rebuilt cache has the same. Comes after `model_vectors.fill`. All
@@ -14,7 +14,7 @@ from heapq import nsmallest
 from ..embedding import numpy_core
 from . import model_vectors
 from .cache import CHUNK
-from .nearness import FEW
+from .nearness import BACKGROUND, FEW, LEAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,13 @@ def refresh(cache: Cache, space: str) -> None:
     digest = str(zlib.crc32(b"".join(sample)))
     every = digest != cache.meta(before)
     made = list(_made(cache, space, sample, every)) if len(sample) >= FEW else []
+    scale = _scale(sample[:BACKGROUND]) if len(sample) >= LEAST else ""
 
     def write(db: Connection) -> None:
         if cache.meta(key) == token:
             for chunk, company in made:
                 model_vectors.put_company(db, space, chunk, company)
+            cache.set_meta(model_vectors.SCALE + space, scale)
             cache.set_meta(before, digest)
             cache.set_meta(key, "done")
 
@@ -91,6 +93,26 @@ def _company(vectors: Sequence[bytes], sample: Any, places: Mapping[bytes, int])
             near[n, places[v]] = -1.0
     near.partition(len(sample) - NEIGHBOURS, axis=1)
     return np.add.reduce(near[:, -NEIGHBOURS:], 1) / NEIGHBOURS
+
+
+def _scale(sample: Sequence[bytes]) -> str:
+    """Median cosine of a vector with the others, and how far these are spread around it: 1.4826
+    times the median distance, which for a normal distribution is the standard deviation.
+    """
+    wide = _wide(sample)
+    cosines = wide @ wide.T
+    cosines /= _lengths(wide).reshape(-1, 1)
+    cosines /= _lengths(wide)
+    middles = _medians(cosines)
+    away = _medians(np.absolute(cosines - middles.reshape(-1, 1)))
+    middle, spread = (float(np.add.reduce(part)) / len(sample) for part in (middles, away))
+    return f"{middle:.4f} {1.4826 * spread:.4f}"
+
+
+def _medians(rows: Any) -> Any:
+    rows = rows.copy()
+    rows.sort(axis=1)
+    return rows[:, rows.shape[1] // 2]
 
 
 def _wide(vectors: Sequence[bytes]) -> Any:

@@ -15,7 +15,7 @@ import os
 import time
 import zlib
 
-from . import cache_lock, hamming
+from . import cache_lock
 from .cache import CHUNK, Cache, Connection, Damaged
 from .int8_vectors import sign_code, square
 from .memory_rows import TEXT, parsed
@@ -32,6 +32,7 @@ _EVERY = 5.0  # seconds of work between two writes
 _WAIT = 30.0
 _FLOAT = 4  # bytes of a `company`
 HUBS = "hubness:"  # of a space, in `meta`: what `hubness` has seen of its vectors
+SCALE = HUBS + "scale:"  # the same: median and spread of their cosines
 
 
 def missing(cache: Cache, space: str) -> int:
@@ -288,18 +289,6 @@ def read(cache: Cache, space: str) -> Iterator[tuple[int, bytes]]:
 
 def _vector_crc(row: int, v: bytes, square: int) -> int:
     return zlib.crc32(v, row + square)
-
-
-def cosines(
-    cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None
-) -> list[tuple[float, int]]:
-    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first, without numpy.
-
-    Raises Damaged.
-    """
-    vectors = dict(read(cache, space))
-    wanted = sorted(vectors if rows is None else vectors.keys() & set(rows))
-    return hamming.rescore(vectors, question, wanted)
 
 
 def wrong(cache: Cache, active: Iterable[int]) -> str:

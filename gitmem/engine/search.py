@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .cache import Cache
     from .filters import Filter
 
+    # (question, until) -> (space, the question's vector); None where none came in time.
+    Chosen = Callable[[str, float], tuple[str, bytes] | None]
+
     class Documents(Protocol):
         """What a question asks of what it is put to; each as `Cache` has it."""
 
@@ -59,9 +62,8 @@ class Search:
     `path_state_store.worst`}); None where these count alike. `encoder` makes the question's vector
     until `until`, and begins to read memories that lack one until `reads_until` (both monotonic; 0:
     however long it takes). `unasked`: the question is a prompt, or `recall --hot` stands in for
-    one. `chosen` gives the space of the model that the user chose, and the question's vector there;
-    it is always asked, and ranks only: the verdict is calibrated to the cosines of table and
-    encoder.
+    one. `chosen` gives the space of the model that the user chose, and the question's vector there,
+    until `until`; where it does, and every memory has one, it takes the place of the encoder.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Search:
         unasked: bool = False,
         until: float = 0.0,
         reads_until: float = 0.0,
-        chosen: Callable[[str], tuple[str, bytes] | None] | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         self.cache, self._vector = cache, vector
         self._stand, self._aged, self._encoder, self._chosen = stand, aged, encoder, chosen
@@ -110,11 +112,14 @@ class Search:
         self, question: Question, lexical: list[tuple[int, float]], allowed: list[int] | None
     ) -> tuple[list[rank.Hit], float]:
         """(hits before priors, how sure they are)."""
-        if self._chosen and (asked := self._chosen(question.query)):
-            _, sure = self._by_table(question, lexical, allowed)
-            return self._by_chosen(asked, question, lexical, allowed), sure
+        enough = verdict.enough(question.terms)
+        if self._chosen and (enough or not self._unasked):
+            space, vector = self._chosen(question.query, self._until) or ("", b"")
+            if any(vector) and self.cache.embedded(space) >= self.cache.count():
+                return self._by_chosen(space, vector, question, lexical, allowed)
+            self.behind = self.behind or any(vector)
         small = self._unasked and self.cache.how == "memory"  # nobody makes its vectors
-        if not self._encoder or small or not verdict.enough(question.terms):
+        if not self._encoder or small or not enough:
             return self._by_table(question, lexical, allowed)
         complete = self.cache.embedded(ENCODED[0]) >= self.cache.count()
         if self._unasked and not complete:
@@ -162,7 +167,35 @@ class Search:
         if not read or not any(read[0]):
             return None
         self.behind = self.behind or bool(unread)
-        near, cosines = vectors.nearest(read[0], dict(zip(unread, read[1:], strict=False)))
+        beside = dict(zip(unread, read[1:], strict=False))
+        return self._by_vectors(question, lexical, *vectors.nearest(read[0], beside))
+
+    def _by_chosen(
+        self,
+        space: str,
+        vector: bytes,
+        question: Question,
+        lexical: list[tuple[int, float]],
+        allowed: list[int] | None,
+    ) -> tuple[list[rank.Hit], float]:
+        """The same by words and the vectors of the model that the user chose."""
+        from . import nearness
+
+        rows = [row for row, _ in lexical]
+        vectors = nearness.Vectors(self.cache, space, len(vector), allowed, rows, chosen=True)
+        hits, sure = self._by_vectors(question, lexical, *vectors.nearest(vector, {}))
+        if not vectors.comparable:
+            _, sure = self._by_table(question, lexical, allowed)
+        return hits, sure
+
+    def _by_vectors(
+        self,
+        question: Question,
+        lexical: list[tuple[int, float]],
+        near: dict[int, float],
+        cosines: dict[int, float],
+    ) -> tuple[list[rank.Hit], float]:
+        """By words and what `nearness.Vectors` found."""
         cover = question.cover_of([row for row, _ in lexical[: verdict.LOOKED_AT]])
         hits = self._reread(question, fused(lexical, near, question.ceiling, rank.ENCODER, cover))
         values = list(near.values())[:CANDIDATES]
@@ -182,20 +215,6 @@ class Search:
         hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
         cosines = {**cosines, **dict(nearest)}
         return hits, question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
-
-    def _by_chosen(
-        self,
-        asked: tuple[str, bytes],
-        question: Question,
-        lexical: list[tuple[int, float]],
-        allowed: list[int] | None,
-    ) -> list[rank.Hit]:
-        """Hits by words and the vectors of the model that the user chose."""
-        from . import model_vectors
-
-        found = model_vectors.cosines(self.cache, *asked, allowed)
-        near = {row: cosine for cosine, row in found}
-        return self._reread(question, fused(lexical, near, question.ceiling))
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""

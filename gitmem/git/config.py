@@ -65,8 +65,8 @@ model | text | "" | - |
     the language model that capture asks: a name of `git mem model list`, a path, or none;
     empty: the default one, if it was fetched
 embedModel | text | "" | - |
-    the model that makes better vectors for `recall`: a name or a path; empty: the packaged
-    table and encoder
+    the embedding model that takes the place of the packaged encoder, in prompts where the
+    session runs the MCP server: a name or a path; empty: none
 encoder | bool | true | - |
     false: the packaged encoder is not used; words and the packaged table answer alone
 captureAuto | share | 0.95 | - |
@@ -125,8 +125,8 @@ class Config:
 
     @property
     def encodes(self) -> bool:
-        """Whether the worker makes the encoder's vectors: it is on, and no model replaces it."""
-        return self.flag("encoder") and self["embedModel"].lower() in ("", "none")
+        """Whether the worker makes vectors, of the encoder or of the model that replaces it."""
+        return self.flag("encoder") or self["embedModel"].lower() not in ("", "none")
 
     @property
     def author(self) -> str:

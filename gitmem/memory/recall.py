@@ -13,7 +13,14 @@ from typing import Any
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..embedding import reader
-from ..engine import anchor_state_store, memory_rows, model_vectors, path_state_store, unread
+from ..engine import (
+    anchor_state_store,
+    encoding,
+    memory_rows,
+    model_vectors,
+    path_state_store,
+    unread,
+)
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -24,7 +31,6 @@ from ..signing import trust
 from ..store import Store
 from . import commit_hits, view
 
-Chosen = Callable[[str], tuple[str, bytes] | None]
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
 ONLY = ("", "memories", "history")  # what may be searched alone
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
@@ -82,14 +88,16 @@ class Searcher(Search):
         return {row: path_state_store.worst(self.ages[row]) for row in rows}
 
 
-def _model(cache: Cache, vectors: LlamaVectors | None, without: list[str]) -> Chosen | None:
+def _model(
+    cache: Cache, vectors: LlamaVectors | None, without: list[str]
+) -> Callable[[str, float], tuple[str, bytes] | None] | None:
     """Lets the chosen model rank, until it fails; `without` says why it does not."""
     if vectors is None:
         return None
     try:
         space = vectors.space
         if model_vectors.missing(cache, space) <= _AT_ONCE:
-            model_vectors.fill(cache, vectors)
+            encoding.fill(cache, None, model=vectors)
         if left := model_vectors.missing(cache, space):
             without.append(
                 f"{left} memories have no vector of the chosen model yet: `git mem index --all`"
@@ -101,7 +109,7 @@ def _model(cache: Cache, vectors: LlamaVectors | None, without: list[str]) -> Ch
         return None
     failed = False
 
-    def ask(query: str) -> tuple[str, bytes] | None:
+    def ask(query: str, until: float) -> tuple[str, bytes] | None:
         nonlocal failed
         if failed:
             return None

@@ -33,6 +33,21 @@ EMBED_TOKENS = 512
 QUERY = (
     "Instruct: Given a question about a software project, find the notes that answer it\nQuery: "
 )
+# Vectors of many models lie in a narrow cone: 0.7 is the cosine of texts that have little in common
+# (Ethayarajh, EMNLP 2019). What these have in common is taken away (Mu and Viswanath, ICLR 2018),
+# else sign codes tell little.
+COMMON = (
+    "Retry an upload that failed, three times at most",
+    "The build needs a newer compiler on Windows",
+    "Fix a crash when the configuration file is empty",
+    "Why do we keep the cache outside of the repository?",
+    "Die Sitzung läuft nach einer Stunde ab",
+    "Le port par défaut est réservé sur macOS",
+    "Usa una transacción para el pedido y la factura",
+    "Тесты запускаются параллельно в двух процессах",
+    "请在发布之前更新版本号",
+    "ログはローカル時間ではなくUTCで保存する",
+)
 _OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
 _KEPT = 2  # other models and prompts whose states stay
 
@@ -214,36 +229,54 @@ class Vectors:
     def __init__(self, path: str, threads: int = 2) -> None:
         import llama_cpp
 
-        def opened(pooling: int) -> Any:
+        def opened(pooling: int, tokens: int = EMBED_TOKENS) -> Any:
             return llama_cpp.Llama(
                 model_path=path,
                 embedding=True,
-                n_ctx=EMBED_TOKENS,
-                n_batch=EMBED_TOKENS,
-                n_ubatch=EMBED_TOKENS,
+                n_ctx=tokens,
+                n_batch=tokens,
+                n_ubatch=tokens,
                 n_threads=threads,
                 n_threads_batch=threads,
                 pooling_type=pooling,
                 verbose=False,
             )
 
-        self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        self.llm = opened(pooling := llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        # llama.cpp aborts on a token beyond the model's last position.
+        tokens = min(EMBED_TOKENS, int(self.llm._model.n_ctx_train()) or EMBED_TOKENS)
         if self.llm._ctx.pooling_type() == llama_cpp.LLAMA_POOLING_TYPE_NONE:
-            self.llm.close()  # a language model: the mean of its tokens
-            self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+            pooling = llama_cpp.LLAMA_POOLING_TYPE_MEAN  # a language model: the mean of its tokens
+        if pooling == llama_cpp.LLAMA_POOLING_TYPE_MEAN or tokens < EMBED_TOKENS:
+            self.llm.close()
+            self.llm = opened(pooling, tokens)
         self.dims = int(self.llm.n_embd())
         self.pooling = int(self.llm._ctx.pooling_type())
         # Models that pool the last token want to be told what a question is.
         self.instructed = self.pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST
+        self._common: dict[str, list[float]] = {}  # by what stands before a text
 
     def embed(self, texts: Sequence[str], query: bool = False) -> list[list[float]]:
-        """One vector a text; a text without a token gives zeros."""
+        """One vector a text, less what all texts have in common; a text without a token gives
+        zeros.
+        """
         before = QUERY if query and self.instructed else ""
-        out: list[list[float]] = []
-        for text in map(_sound, texts):
-            vector = self.llm.embed(before + text.strip()) if text.strip() else [0.0] * self.dims
-            out.append([float(x) for x in vector])
-        return out
+        if before not in self._common:
+            some = [self._unit(before + text) for text in COMMON]
+            self._common[before] = [sum(column) / len(some) for column in zip(*some, strict=True)]
+        common = self._common[before]
+        return [
+            [x - y for x, y in zip(self._unit(before + text), common, strict=True)]
+            if (text := _sound(given).strip())
+            else [0.0] * self.dims
+            for given in texts
+        ]
+
+    def _unit(self, text: str) -> list[float]:
+        """A text's vector, of length 1."""
+        vector = [float(x) for x in self.llm.embed(text)]
+        length = math.hypot(*vector) or 1.0
+        return [x / length for x in vector]
 
 
 def _sound(text: str) -> str:

@@ -14,9 +14,9 @@ from zlib import crc32
 
 from ..core.errors import MemError
 from ..engine import int8_vectors
-from . import llamaproc
+from . import chosen, llamaproc
 
-_VERSION = 1
+_VERSION = 2
 _SECONDS = 60.0  # for a batch
 _SCALE = 1 << 20
 
@@ -81,6 +81,11 @@ class LlamaVectors(llamaproc.Child):
             f"the embedding model '{self._name}' does not answer: {self.reason}",
             hint="`git mem model use none --embed` goes back to the packaged table",
         )
+
+
+def of(choice: chosen.Choice) -> LlamaVectors:
+    """The embedder of a choice that has a file."""
+    return LlamaVectors(choice.path, choice.name, choice.sha256)
 
 
 def prefix(path: str, name: str, sha256: str) -> str:
