@@ -91,17 +91,19 @@ def _load() -> None:
 
 
 def _load_model(common_dir: str) -> None:
-    """Begins to load the embedding model that the settings name: its forks ask it."""
+    """Begins to load the embedding model that the settings name: forks ask it."""
     from .agents import prompt_question
+    from .core.errors import MemError
     from .git import discover
 
     top, name = os.path.split(common_dir)
-    here = discover.find(top if name == ".git" else common_dir, os.environ)
-    if here and (here.settings["embedModel"] or os.environ.get("GIT_MEM_EMBED_MODEL")):
-        from .models import warm_vectors
+    with suppress(OSError, MemError):  # prompts go on without it
+        here = discover.find(top if name == ".git" else common_dir, os.environ)
+        if here and (here.settings["embedModel"] or os.environ.get("GIT_MEM_EMBED_MODEL")):
+            from .models import warm_vectors
 
-        if model := warm_vectors.start(here.settings, os.environ):
-            prompt_question.warm.append(model)
+            if model := warm_vectors.start(here.settings, os.environ):
+                prompt_question.warm.append(model)
 
 
 def _listen(path: str) -> tuple[socket.socket, int]:

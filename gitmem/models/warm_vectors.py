@@ -41,7 +41,7 @@ class WarmVectors:
     """The model of one choice; forks of the process that made it may ask, too."""
 
     def __init__(self, choice: chosen.Choice, wanted: str) -> None:
-        self._choice, self._name = choice, wanted
+        self._name = wanted
         # Records, so that questions of several forks do not mix.
         self._ask, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if not os.fork():
