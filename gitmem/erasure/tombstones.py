@@ -12,12 +12,14 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator
 
 from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..core.record import Record
 from ..git import gc_roots, memfile
+from ..notes.history import Commit
 from ..notes.note_store import Notes
 from ..store import Store
 
@@ -66,7 +68,9 @@ def remember(store: Store, graves: Tombstones) -> None:
 
 def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
     """Whether nothing that the tombstones name can be here, by what the refs did since the last
-    search. `note`: remember up to where they were looked at.
+    search.
+
+    `note`: remember up to where they were looked at.
     """
     if not graves:
         return True
@@ -84,16 +88,35 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
         if not tip or (seen, seen_size) == (tip, size):
             continue
         moved = True
-        if not notes.history.commit(seen):
+        former = set(gc_roots.logged(store.repo.git, ref))
+        # git may have expired rows. A ref that has no reflog has its history.
+        if size + seen_size and (seen not in former if seen else not former):
             return False
-        former = gc_roots.logged(store.repo.git, ref)
-        if size + seen_size and seen not in former:
-            return False  # git expired rows; a ref that has no reflog has its history
-        since = former[: former.index(seen)] if former else []
-        # Whatever trailers say: a merge that brings everything back may have a copy of one.
-        heads = filter(None, [tip, notes.history.backed_up(), *since])
-        if notes.history.holds(heads, [seen], graves.doom):
+        former.update(filter(None, [notes.history.backed_up()]))
+        if not all(_clean(notes, head, graves, seen) for head in _heads(notes, tip, former)):
             return False
     if moved and note:
         remember(store, graves)
     return True
+
+
+def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
+    """The tip, and former tips that it does not contain. What is gone is clean."""
+    left = former - {tip}
+    if left:
+        stdin = "".join(f"{id}\n" for id in sorted(left)).encode() + f"^{tip}\n".encode()
+        rows = notes.git.run("rev-list", "--ignore-missing", "--stdin", stdin=stdin)
+        left = left.intersection(rows.decode().split())
+    return filter(None, map(notes.history.commit, [tip, *sorted(left)]))
+
+
+def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool:
+    """Whether a commit and its history have no doomed line; `known`: a commit that is clean."""
+    there = notes.tombstones(commit.id)
+    from_here = notes.history.commit(known) is not None
+    if not from_here and not (
+        commit.complete and graves.ids <= there.ids and graves.versions <= there.versions
+    ):
+        return False
+    # The trailer is no proof: a merge that brings everything back may have a copy of it.
+    return not notes.history.holds(commit.id, [known] if from_here else [], graves.doom)

@@ -163,13 +163,11 @@ class History:
                     found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair])))
             return list(found), False
 
-    def holds(
-        self, heads: Iterable[str], known: Iterable[str], doom: Callable[[bytes], bool]
-    ) -> bool:
-        """Whether a note of these commits or of their history has a doomed line, whatever trailers
-        say; what commits in `known` lead to is not read.
+    def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
+        """Whether a note of `head` or its history has a doomed line, whatever its trailers say;
+        what commits in `known` lead to is not read.
         """
-        stdin = "".join([*(f"{id}\n" for id in heads), *(f"^{id}\n" for id in known)]).encode()
+        stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
         listed = self.git.run(*_OBJECTS.split(), stdin=stdin, ok=(0, 128)).decode().split()
         seen: set[bytes] = set()  # one line stands in every later state of its note
         for found in self.git.objects.get_many(listed, self.git.largest):

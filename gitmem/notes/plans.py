@@ -105,7 +105,7 @@ class Plan:
     def _holds_purged_before(self, base: Commit) -> bool:
         history = self.notes.history
         known = _already_checked(self.notes, history.own_entry() or "", self.tombstones)
-        return history.holds([base.id], known, self.tombstones.doom)
+        return history.holds(base.id, known, self.tombstones.doom)
 
     def _take(self, base: Commit, other: Commit, careful: bool, strict: bool) -> bool:
         """Adds the lines that another tip has and the base lacks; whether its history may become
@@ -123,7 +123,7 @@ class Plan:
         return not self.tombstones or (
             readable
             and not any(self.tombstones.doom(line) for _, line in [*lost, *found])
-            and not history.holds([other.id], known, self.tombstones.doom)
+            and not history.holds(other.id, known, self.tombstones.doom)
         )
 
     def _difference(
@@ -216,7 +216,7 @@ def _follow(
     forged = False
     if tombstones and theirs.complete:
         known = _already_checked(notes, base.id, tombstones) if base else []
-        forged = notes.history.holds([theirs.id], known, tombstones.doom)
+        forged = notes.history.holds(theirs.id, known, tombstones.doom)
     if theirs.complete and base:
         pairs = [(base.tree, theirs.tree)]
         gone = list(notetree.lines_gone(notes.git, pairs, strict=True))
