@@ -6,7 +6,20 @@ from typing import Any
 from ..core import record
 from ..core.plural import many
 from ..core.record_fields import ENTRIES, FIELDS
-from .terminal import Span, block, cells, cut, flowing, folded, hanging, pairs, safe, show, width
+from .terminal import (
+    NARROW,
+    Span,
+    block,
+    cells,
+    cut,
+    flowing,
+    folded,
+    hanging,
+    pairs,
+    safe,
+    show,
+    width,
+)  # fmt: skip
 
 _LINES, _ROWS = 6, 3  # of a hit's text, in a pipe and on a terminal
 
@@ -62,7 +75,7 @@ def hit(item: dict[str, Any], note: str = "") -> None:
         first = "".join(folded(title, room)[:1])
         lines = folded("\n".join([title[len(first) :].strip(), *lines]).strip(), most - 4)
         title = first
-    show(*_head(item), (title, "bold"), (tail, "dim"))
+    show(*_head(item, most), (title, "bold"), (tail, "dim"))
     if len(lines) == limit + 1:  # the line that says so would take its place
         limit += 1
     for line in lines[:limit]:
@@ -76,8 +89,10 @@ def hit(item: dict[str, Any], note: str = "") -> None:
         show(("    " + line, "dim"))
 
 
-def _head(item: dict[str, Any]) -> list[Span]:
-    """What stands before the title."""
+def _head(item: dict[str, Any], most: int | None) -> list[Span]:
+    """What stands before the title; a narrow terminal has no room for more than the id."""
+    if most and most < NARROW:
+        return [(safe(item["id"][:8]), "yellow"), (" ", "")]
     date = str(item["created_at"] or "")[:10]
     return [
         (safe(item["id"][:8]), "yellow"),
@@ -89,7 +104,7 @@ def _head(item: dict[str, Any]) -> list[Span]:
 
 def _room(item: dict[str, Any], most: int) -> int:
     """The cells that are left behind the head of a line."""
-    return max(most - sum(cells(text) for text, _ in _head(item)), 8)
+    return max(most - sum(cells(text) for text, _ in _head(item, most)), 8)
 
 
 def _tail(remarks: Iterable[str], room: int | None = None, title: int = 0) -> str:
@@ -206,7 +221,7 @@ def _superseded(hit: dict[str, Any]) -> list[str]:
 
 def line(item: dict[str, Any]) -> str:
     """A memory or commit as a list in a pipe shows it."""
-    head = "".join(text for text, _ in _head(item))
+    head = "".join(text for text, _ in _head(item, None))
     return head + safe(item["title"]) + _tail([_remarks(item), *_origin(item)])
 
 
@@ -219,7 +234,7 @@ def listing(items: list[dict[str, Any]]) -> None:
         tail = _tail(remarks, room, cells(title))
         if room is not None:
             title = cut(title, room - cells(tail))
-        show(*_head(item), (title, ""), (tail, "dim"))
+        show(*_head(item, most), (title, ""), (tail, "dim"))
 
 
 def commit(id: str, facts: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ from ..git.config import is_true
 # What somebody else wrote, as a terminal may show it.
 safe = sanitize.shown
 
+NARROW = 40  # cells, below which only what matters most has room
+
 Span = tuple[str, str]  # a text that is safe to show, and its style
 
 _OWN_LINE = re.compile(r"\s|[-+*>#|`]|\d+[.)] ")
@@ -159,7 +161,8 @@ def rule(text: str) -> None:
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     most = width()
     for name, value in rows:
-        head, text = f"{name + ':':<17}", safe(str(value))
+        head, text = f"{name}:", safe(str(value))
+        head = head + " " if most and most < NARROW else f"{head:<17}"
         lines = folded(text, max(most - len(head), 8)) if most else [text]
         for line in lines or [""]:
             show((head, "dim"), (line, ""))
