@@ -225,11 +225,8 @@ def _wanted(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
         return Choice()
     if os.sep in name or name.endswith(".gguf"):
         path = _absolute(name)
-        return (
-            Choice(path, path)
-            if is_gguf(path)
-            else Choice("", path, "", f"'{path}' is no GGUF file")
-        )
+        state = "no GGUF file" if os.path.exists(path) else "not there"
+        return Choice(path, path) if is_gguf(path) else Choice("", path, "", f"'{path}' is {state}")
     why = "was not fetched" if registry.find(name) else "is neither known nor a path"
     return Choice(name=name, problem=f"the model '{name}' {why}")
 
