@@ -53,9 +53,10 @@ def by_hook(lab: Lab, repo: pathlib.Path, question: str) -> tuple[Answer, float]
     here = discover.find(str(repo), lab.env)
     assert here
     late = types.SimpleNamespace(half=time.monotonic() + 60, slow=time.monotonic() + 60)
+    call = types.SimpleNamespace(here=here, deadline=late, environ=lab.env)
 
     def ask(cache: Cache) -> tuple[Answer, float]:
-        search = inject._search(cache, here, {}, reader.read, late)  # type: ignore[arg-type]
+        search = inject._search(call, cache, {}, reader.read)  # type: ignore[arg-type]
         found, _, sure = search.ask(question, inject._eligible(cache, here), 8)
         loaded = memory_rows.load(cache, [hit.row for hit in found])
         return [

@@ -68,7 +68,6 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
         "record_content",  # measures a line
         "commit_index",  # in the cache of commits alone
         "remember",
-        "calibrate",
         "usage_records",
         "memories",
         "review_records",
