@@ -22,6 +22,7 @@ from .core.progress import Unseen
 from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
+from .engine.document import Ahead
 from .git import config, config_read, repository
 from .notes.note_store import Notes
 from .notes.plans import Written
@@ -133,6 +134,7 @@ class Store:
         most: int | None = None,
         deep: bool = False,
         refresh: bool = True,
+        ahead: Ahead | None = None,
     ) -> tuple[T, bool]:
         """(action's answer on a cache brought up to date, whether the cache was fresh). Not fresh:
         more than `most` new records wait, the disk is read-only, another process keeps the cache
@@ -151,6 +153,7 @@ class Store:
                         most=most,
                         progress=self.progress,
                         deep=deep,
+                        ahead=ahead,
                     )
                     fresh = done is not None
                 self._tell_missing()

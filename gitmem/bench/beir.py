@@ -201,9 +201,12 @@ def _remembered(store: Store, documents: list[Text]) -> list[remember.Result]:
     ]
     known = remember.Known(store)
     results: list[remember.Result] = []
-    for first in range(0, len(drafts), _BLOCK):
-        results += remember.remember(store, drafts[first : first + _BLOCK], known=known)
-    store.with_cache(lambda cache: None)
+    try:
+        for first in range(0, len(drafts), _BLOCK):
+            results += remember.remember(store, drafts[first : first + _BLOCK], known=known)
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.cancel()
     return results
 
 

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .embed import StaticTable
+    from .parallel import Task
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
 
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 _FORK_PAYS = 1000  # documents from which a second process is
+# share of an import that it prepares while the notes are written; the rest waits for this one
+_AHEAD = 0.7
 
 
 def scope_name(bits: int) -> str:
@@ -55,11 +58,7 @@ def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prep
     """[(lexical fields, vector, sign code)] of records, made on two processors where it pays."""
     if len(documents) < _FORK_PAYS:
         return _prepare(table, documents)
-    from . import vectors
-    from .parallel import halved
-
-    assert vectors  # numpy is loaded before the fork, once for both
-    return halved(lambda part: _prepare(table, part), documents)
+    return _task(table, documents, 0.5).result()
 
 
 def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
@@ -75,6 +74,49 @@ def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Pre
         (fts_fields(d), v, sign_code(v) if any(v) else bytes(CODE))
         for d, v in zip(documents, made, strict=True)
     ]
+
+
+def _task(table: StaticTable, documents: list[dict[str, object]], share: float) -> Task:
+    from . import vectors
+    from .parallel import Task
+
+    assert vectors  # numpy is loaded before the fork, once for both
+    return Task(lambda part: _prepare(table, part), documents, share)
+
+
+class Ahead:
+    """Documents of an import, prepared by a second process while this one writes the notes."""
+
+    def __init__(self, table: StaticTable) -> None:
+        self._table = table
+        self._begun: tuple[list[str], Task] | None = None
+        self._done: dict[str, Prepared] = {}
+
+    def begin(self, records: list[tuple[str, dict[str, object]]]) -> None:
+        """Starts on (version, data) records; few are left to the index."""
+        self._collect()
+        if len(records) >= _FORK_PAYS:
+            self._begun = (
+                [version for version, _ in records],
+                _task(self._table, [data for _, data in records], _AHEAD),
+            )
+
+    def results(self) -> dict[str, Prepared]:
+        """{version: prepared} of all that was begun."""
+        self._collect()
+        return self._done
+
+    def cancel(self) -> None:
+        """Gives up what was begun and not collected."""
+        if self._begun:
+            self._begun[1].cancel()
+            self._begun = None
+
+    def _collect(self) -> None:
+        if self._begun:
+            versions, task = self._begun
+            self._done.update(zip(versions, task.result(), strict=True))
+            self._begun = None
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..core.progress import Progress
     from ..notes.note_store import Notes
+    from .document import Ahead
     from .embed import StaticTable
 
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
@@ -108,14 +109,16 @@ def refresh(
     most: int | None = None,
     progress: Progress = Unseen,
     deep: bool = False,
+    ahead: Ahead | None = None,
     until: float | None = None,
 ) -> int | None:
     """Takes in what is new; returns the number of new records, or None where the cache stays behind
     the notes: more than `most` lines wait, or too many bytes, the disk is read-only, another
     process keeps the cache, or it is `until` (monotonic).
 
-    `deep` reads the whole history and reflog of each ref instead of the change. Raises Damaged or
-    sqlite3.Error for a file that must be rebuilt.
+    `deep` reads the whole history and reflog of each ref instead of the change. `ahead` holds
+    documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must be
+    rebuilt.
     """
     limits = _Limits(most, until)
     try:
@@ -136,7 +139,7 @@ def refresh(
     try:
         lines = _read(moved, limits, deep)
     except _Mended:
-        return refresh(cache, sources, table, most=most, progress=progress, deep=deep)
+        return refresh(cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead)
     if lines is None:
         return None
     with cache.writing(limits.wait) as held:
@@ -145,7 +148,7 @@ def refresh(
         unchanged = not (deep or scrub) and moved
         if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
             return 0  # another process took the same in while we read or waited
-        update = Update(cache, table, moved[0][1] if moved else None)
+        update = Update(cache, table, moved[0][1] if moved else None, ahead)
         added, whole = _take(update, lines, limits, progress)
         if whole:
             _note_tips(cache, moved, sizes)

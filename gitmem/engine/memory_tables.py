@@ -14,6 +14,7 @@ from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .document import Ahead, Prepared
     from .embed import StaticTable
 
     Wanted = tuple[Record, int, int]  # (record, status, place among the versions shown)
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class MemoryTables:
     """Adds rows and takes them away; `finish` writes the totals."""
 
-    def __init__(self, cache: Cache, table: StaticTable) -> None:
-        self.cache, self.db, self.table = cache, cache.db, table
+    def __init__(self, cache: Cache, table: StaticTable, ahead: Ahead | None = None) -> None:
+        self.cache, self.db, self.table, self.ahead = cache, cache.db, table, ahead
         self.next_row = int(cache.meta("rows", "0"))
         self.count = cache.count()
 
@@ -71,7 +72,7 @@ class MemoryTables:
         shown = [(row, r) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
         self._add_paths(shown)
-        made = prepare(self.table, [r.data for _, r in shown])
+        made = self._prepared([r for _, r in shown])
         self.db.executemany(
             "INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
             [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)],
@@ -145,3 +146,10 @@ class MemoryTables:
         lines = select_in(self.db, sql, map(bytes.fromhex, parts))
         numbers = ",".join(str(n) for (n,) in sorted(lines))
         self.db.execute("INSERT INTO united VALUES(?, ?, ?, ?)", (row, f"[{numbers}]", digest, raw))
+
+    def _prepared(self, shown: list[Record]) -> list[Prepared]:
+        done = self.ahead.results() if self.ahead else {}
+        left = [r for r in shown if r.version not in done or union_of(r)[0]]
+        made = prepare(self.table, [r.data for r in left])
+        done = {**done, **dict(zip([r.version for r in left], made, strict=True))}
+        return [done[r.version] for r in shown]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..notes.note_store import Notes
     from .cache import Cache
+    from .document import Ahead
     from .embed import StaticTable
 
 BATCH = 2_000  # lines folded and written at a time: bounds memory, and what progress counts
@@ -28,9 +29,11 @@ BATCH = 2_000  # lines folded and written at a time: bounds memory, and what pro
 class Update:
     """One transaction's worth of changes."""
 
-    def __init__(self, cache: Cache, table: StaticTable, notes: Notes | None) -> None:
+    def __init__(
+        self, cache: Cache, table: StaticTable, notes: Notes | None, ahead: Ahead | None = None
+    ) -> None:
         self.cache, self.db, self.notes = cache, cache.db, notes
-        self.memories = MemoryTables(cache, table)
+        self.memories = MemoryTables(cache, table, ahead)
         self._erased = False
         self._places: dict[str, str] = {}  # of the keys of notes: `_place`
 

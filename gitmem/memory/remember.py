@@ -17,7 +17,7 @@ from ..core import fold, record, record_fields, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
 from ..engine.cache import Cache
-from ..engine.document import content_digest, scope_name
+from ..engine.document import Ahead, content_digest, scope_name
 from ..engine.sql import select_in
 from ..store import Store
 from . import pathnotes, write_gate
@@ -55,6 +55,7 @@ class Known:
         self._store = store
         self._most = index.ON_THE_SPOT if single else None
         self._fresh = False
+        self.ahead = Ahead(store.table)
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
         self.texts: set[tuple[str, bytes]] = set()  # (source, digest)
@@ -95,8 +96,9 @@ def remember(
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
     each, in order. Raises only for what concerns all drafts.
 
-    `known`: one object for several calls in a row. `sign` false: a worker, which can ask nobody for
-    a passphrase. `dry`: nothing is written, the results are those of a call that would.
+    `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache or
+    cancels. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
+    written, the results are those of a call that would.
     """
     results: list[Result | None] = []
     ready: list[_Ready] = []
@@ -121,7 +123,7 @@ def remember(
         for r in ready:
             results[r.place] = Result(STORED, "", r.note, record.title_of(r.fields), r.scope)
     elif ready:
-        _append(store, ready, results, sign)
+        _append(store, ready, results, known.ahead if known else None, sign)
     return [r for r in results if r is not None]
 
 
@@ -143,17 +145,20 @@ def remember_many(
     """
     known, size, rest = Known(store), 1000, iter(items)
     store.expected = total
-    with store.progress("remembering", total) as advance:
-        while block := list(islice(rest, size)):
-            start = monotonic()
-            drafts = [item for item in block if not isinstance(item, str)]
-            how: Any = {"allow_secret": allow_secret, "known": known, "dry": dry}
-            results = iter(remember(store, drafts, **how))
-            for item in block:
-                yield Result(REFUSED, reason=item) if isinstance(item, str) else next(results)
-            advance(len(block))
-            size = max(1, min(_BLOCK, int(size * _LATEST / (monotonic() - start))))
-    store.with_cache(lambda cache: None)
+    try:
+        with store.progress("remembering", total) as advance:
+            while block := list(islice(rest, size)):
+                start = monotonic()
+                drafts = [item for item in block if not isinstance(item, str)]
+                how: Any = {"allow_secret": allow_secret, "known": known, "dry": dry}
+                results = iter(remember(store, drafts, **how))
+                for item in block:
+                    yield Result(REFUSED, reason=item) if isinstance(item, str) else next(results)
+                advance(len(block))
+                size = max(1, min(_BLOCK, int(size * _LATEST / (monotonic() - start))))
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.cancel()
 
 
 def _check(
@@ -243,13 +248,17 @@ def branch_to_note(store: Store) -> str:
     return "" if store.settings["secrets"] == "refuse" and redact.holds(branch) else branch
 
 
-def _append(store: Store, ready: list[_Ready], results: list[Result | None], sign: bool) -> None:
+def _append(
+    store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool
+) -> None:
     made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor}) for r in ready]
     lines = store.lines(made) if sign else [record.dump(data) for data in made]
     items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
     for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
         results[r.place] = Result(STORED, data["id"], r.note, record.title_of(data), r.scope)
+    if ahead:
+        ahead.begin([(record.version_of(line), d) for line, d in zip(lines, made, strict=True)])
     for scope, batch in items.items():
         if batch:
             noun = "memory" if len(batch) == 1 else "memories"
