@@ -331,7 +331,7 @@ def test_a_changed_or_vanished_file_is_not_used(tmp_path: pathlib.Path) -> None:
     mine.unlink()
     assert "not there" in chosen.choice(registry.LANGUAGE, "m", environ).problem
     assert "was not fetched" in chosen.choice(registry.LANGUAGE, "qwen3-4b", environ).problem
-    assert "no GGUF file" in chosen.choice(registry.LANGUAGE, str(mine), environ).problem
+    assert "not there" in chosen.choice(registry.LANGUAGE, str(mine), environ).problem
     for kind in (registry.LANGUAGE, registry.EMBEDDING):
         assert chosen.choice(kind, "", environ) == chosen.Choice("", "", "", ""), (
             "without a choice there is no model and no complaint"
