@@ -215,9 +215,11 @@ def test_a_script_of_somebody_else_is_left_alone(lab: Lab) -> None:
 
 # --- in the shells ------------------------------------------------------------
 
+# of the packages bash-completion and git
+BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 BASH_GIT = pathlib.Path("/usr/share/bash-completion/completions/git")
 BASH = f"""
-. /usr/share/bash-completion/bash_completion; . {BASH_GIT}
+. {BASH_COMPLETION}; . {BASH_GIT}
 ask () {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${{#COMP_LINE}}
   COMPREPLY=(); __git_wrap__git_main; printf '%s\\n' "${{COMPREPLY[@]}}"; echo .; }}
 """
@@ -238,7 +240,7 @@ def in_shell(lab: Lab, shell: str, where: pathlib.Path, script: str) -> list[str
 def test_bash_completes_through_the_completion_of_git(
     lab: Lab, world: tuple[pathlib.Path, str, str]
 ) -> None:
-    if not BASH_GIT.exists():
+    if not (BASH_COMPLETION.exists() and BASH_GIT.exists()):
         pytest.skip("no bash-completion here")
     repo, team, own = world
     asked = [
