@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_more_texts_than_a_chunk_stay_in_order() -> None:
     assert embed_many(BULK, []) == []
 
 
+@pytest.fixture(scope="module", params=["numpy", "plain"])
+def either(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With numpy's core, which this file has loaded, and as in a process without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(hamming, "_numpy", lambda: None)
+        assert bool(hamming._numpy()) == (request.param == "numpy")
+        yield
+
+
 def _near_duplicates(count: int, dims: int, seed: int) -> list[bytes]:
     """Many ties: few different vectors, some zero, some one step apart."""
     numbers = random.Random(seed)
@@ -79,6 +90,7 @@ def _near_duplicates(count: int, dims: int, seed: int) -> list[bytes]:
     return out
 
 
+@pytest.mark.usefixtures("either")
 @settings(max_examples=60, deadline=None)
 @given(
     width=st.sampled_from([1, 7, 32, 48, 62, 63, 64]),
@@ -105,6 +117,7 @@ def test_nearest_equals_its_definition(
     assert hamming.nearest(codes, query, k, odd) == sorted(every[i] for i in odd)[:k]
 
 
+@pytest.mark.usefixtures("either")
 def test_scan_over_several_chunks_equals_its_definition() -> None:
     numbers = random.Random(3)
     count = 40_000
@@ -117,6 +130,7 @@ def test_scan_over_several_chunks_equals_its_definition() -> None:
     assert hamming.nearest(codes, query, 200) == [(int(sums[i]), int(i)) for i in best]
 
 
+@pytest.mark.usefixtures("either")
 def test_rescore_equals_cosine_of_every_row() -> None:
     many = _near_duplicates(5000, 256, 5)
     query = many[17]
@@ -126,6 +140,7 @@ def test_rescore_equals_cosine_of_every_row() -> None:
     assert hamming.rescore(some, query, [4, 9]) == hamming.rescore(many, query, [4, 9])
 
 
+@pytest.mark.usefixtures("either")
 def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="beyond"):
         hamming.nearest(bytes(64), bytes(32), 1, [2])

@@ -3,19 +3,21 @@
 Promise: ties go to the lower row. The work is done column by column: byte j of every code is one
 slice, one `bytes.translate` turns it into "bits that differ from the question's byte j", and the
 columns are added as one long integer with a lane of 8 bits a row: 0.6 ms for 10,000 codes, against
-1.2 for `int.bit_count`.
+1.2 for `int.bit_count`. A process that has loaded numpy's core anyhow (an agent's server, and what
+it forks for prompts) lets that count, with the same result.
 """
 
 from __future__ import annotations
 
 from math import sqrt
-from sys import byteorder
+from sys import byteorder, modules
 
 from .int8_vectors import square
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 _CHUNK = 16384  # rows at a time: columns stay in the processor's cache
 _ROWS = 4096  # rescored at a time: 4 MB
@@ -48,9 +50,21 @@ def nearest(
     return found if rows is None else [(distance, rows[row]) for distance, row in found]
 
 
+def _numpy() -> Any:
+    """numpy's core, where it is loaded already (`embedding.numpy_core`); else None."""
+    core = modules.get("numpy._core._multiarray_umath")
+    return core if hasattr(core, "bitwise_count") else None
+
+
 def _distances(data: bytes, query: bytes) -> bytes | None:
     """One byte a code; None if some distance may not fit, which real text never does."""
     width = len(query)
+    if width % 8 == 0 and (np := _numpy()):
+        codes = np.ndarray((len(data) // width, width // 8), np.dtype("u8"), data)
+        differ = np.bitwise_count(codes ^ np.ndarray(width // 8, np.dtype("u8"), query))
+        distances = np.add.reduce(differ, 1, np.dtype("u2"))
+        fits = np.maximum.reduce(distances) < 256
+        return distances.astype(np.dtype("u1")).tobytes() if fits else None
     if width > 62:  # a lane holds 31 columns of 8 bits
         return None
     from_bytes = int.from_bytes
@@ -150,6 +164,11 @@ def _dots(data: bytes, query: bytes) -> list[int]:
     """
     dims = len(query)
     count = len(data) // dims
+    if np := _numpy():
+        products = _signed(np, data, dims) @ np.ndarray(dims, np.dtype("i1"), query).astype(
+            np.dtype("f8")
+        )
+        return list(map(int, products.tolist()))
     lanes = bytearray(4 * count)
     plus = minus = 0
     from_bytes = int.from_bytes
@@ -168,6 +187,9 @@ def _dots(data: bytes, query: bytes) -> list[int]:
 def _squares(data: bytes, dims: int) -> Sequence[int]:
     """The sum of squares of every vector, in the same way."""
     count = len(data) // dims
+    if np := _numpy():
+        values = _signed(np, data, dims)
+        return list(map(int, np.vecdot(values, values).tolist()))
     lanes = bytearray(4 * count)
     total = 0
     for j in range(dims):
@@ -176,6 +198,13 @@ def _squares(data: bytes, dims: int) -> Sequence[int]:
         lanes[1::4] = column.translate(_SQUARE_HIGH)
         total += int.from_bytes(lanes, "little")
     return _lanes(total, count)
+
+
+def _signed(np: Any, data: bytes, dims: int) -> Any:
+    """The vectors as float64, which holds each sum of products exactly."""
+    values = np.ndarray((len(data) // dims, dims), np.dtype("u1"), data).astype(np.dtype("f8"))
+    values -= 128
+    return values
 
 
 def _lanes(number: int, count: int) -> Sequence[int]:
