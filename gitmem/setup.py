@@ -44,16 +44,15 @@ def default_remote(store: Store) -> str:
     """
     if store.settings["remote"]:
         return store.settings["remote"]
-    repo = store.repo
-    remotes = repo.git.text("remote").split("\n")
-    branch = repo.branch()
-    names = ["remote.pushDefault"]
-    if branch:
-        names = [f"branch.{branch}.pushRemote", *names, f"branch.{branch}.remote"]
-    for name in names:
-        own = repo.git.text("config", name, ok=(0, 1))
-        if own and own in remotes:
-            return own
+    raw = store.repo.git.run("config", "-z", "--get-regexp", r"^(remote|branch)\.", ok=(0, 1))
+    rows = raw.decode("utf-8", "surrogateescape").split("\0")
+    values = {key: value for key, _, value in (entry.partition("\n") for entry in rows)}
+    named = {key[7:].rpartition(".")[0] for key in values if key.startswith("remote.")}
+    remotes = sorted(named - {""})
+    branch = f"branch.{store.repo.branch()}."
+    for key in (f"{branch}pushremote", "remote.pushdefault", f"{branch}remote"):
+        if values.get(key) in remotes:
+            return values[key]
     if "origin" in remotes:
         return "origin"
     return remotes[0] if len(remotes) == 1 else ""
