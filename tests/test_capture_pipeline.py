@@ -218,6 +218,20 @@ def test_a_changed_decision_proposes_to_supersede_the_old_one(
     assert [m["id"] for m in listed(lab, repo)] == [old["id"]]
 
 
+def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) -> None:
+    first, second = pipeline.keep(
+        store,
+        heard(
+            "Decision: we use tabs for indentation",
+            "Decision: from now on we use spaces for indentation, not tabs",
+        ),
+    )
+    assert first.status == pipeline.KEPT and (second.status, second.old) == (
+        pipeline.SUGGESTED,
+        first.id,
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -39,12 +39,14 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
 class Comparison(NamedTuple):
     """`known`: the id of what has the text, with the `reason`. `replaces`: the id of the memory
-    that the text takes the place of. All empty for a new text.
+    that the text takes the place of. `waits`: it changes another text of the run, which has to be
+    stored first. All empty for a new text.
     """
 
     known: str = ""
     reason: str = ""
     replaces: str = ""
+    waits: bool = False
 
 
 class Known:
@@ -65,8 +67,9 @@ class Known:
             self._suggestions = by_time[-_SUGGESTIONS:]
             return similarity.neighbours(cache, store.table, texts)
 
+        self._table = store.table
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
-        self._new: list[str] = []
+        self._new: list[tuple[str, str]] = []  # text and type
 
     def compare(self, text: str, type: str) -> Comparison:
         """Compares one of the texts; a new one counts as known from then on."""
@@ -80,12 +83,26 @@ class Known:
         for s in self._suggestions:
             if similarity.repeats(text, s.body):
                 return Comparison(s.id, f"it was proposed, and is {s.state}")
-        if any(similarity.repeats(text, other) for other in self._new[-_SAME_RUN:]):
+        recent = self._new[-_SAME_RUN:]
+        if any(similarity.repeats(text, other) for other, _ in recent):
             return Comparison(reason="it was said twice")
-        self._new.append(text)
+        found = Comparison()
         if type in similarity.STANDING:
-            for near, data in self._nearest[text]:
-                standing = data.get("type") in similarity.STANDING
-                if standing and similarity.changes(text, str(data["body"]), near):
-                    return Comparison(replaces=str(data["id"]))
-        return Comparison()
+            standing = [
+                (n, m) for n, m in self._nearest[text] if m.get("type") in similarity.STANDING
+            ]
+            for near, data in standing:
+                if similarity.changes(text, str(data["body"]), near):
+                    found = Comparison(replaces=str(data["id"]))
+                    break
+            else:
+                if any(self._changes(text, *other) for other in recent):
+                    return Comparison(waits=True)
+        self._new.append((text, type))
+        return found
+
+    def _changes(self, text: str, other: str, type: str) -> bool:
+        """Whether a text changes one that was said before it in the same run."""
+        return type in similarity.STANDING and similarity.changes(
+            text, other, similarity.near(self._table, text, other)
+        )

@@ -82,21 +82,24 @@ def keep(
     given = list(candidates)
     outcomes = [Outcome(SKIPPED)] * len(given)
     auto = () if ask_first else (classify.AUTO,)
-    new = _new(store, _judged(store, given, outcomes, ask, model), outcomes)
-    sure = [s for s in new if not s.old and s.judgement.tier in auto]
-    unsure = [s for s in new if s.old or s.judgement.tier not in auto]
-    unsure.sort(key=lambda s: -s.judgement.confidence)
-    if most is not None:
-        for s in unsure[most:]:
-            outcomes[s.place] = _outcome(s, SKIPPED, reason=BEYOND)
-        unsure = unsure[:most]
-    for chosen, status, write in ((sure, KEPT, _store), (unsure, SUGGESTED, _propose)):
-        results = [Result(remember.STORED)] * len(chosen)
-        if chosen and not dry:
-            results = write(store, chosen, scope)
-        became = {remember.STORED: status, remember.DUPLICATE: KNOWN}
-        for s, r in zip(chosen, results, strict=True):
-            outcomes[s.place] = _outcome(s, became.get(r.status, REFUSED), r.id, r.reason)
+    selected = _judged(store, given, outcomes, ask, model)
+    while selected:
+        new, selected = _new(store, selected, outcomes)
+        sure = [s for s in new if not s.old and s.judgement.tier in auto]
+        unsure = [s for s in new if s.old or s.judgement.tier not in auto]
+        unsure.sort(key=lambda s: -s.judgement.confidence)
+        if most is not None:
+            for s in unsure[most:]:
+                outcomes[s.place] = _outcome(s, SKIPPED, reason=BEYOND)
+            unsure = unsure[:most]
+            most -= len(unsure)
+        for chosen, status, write in ((sure, KEPT, _store), (unsure, SUGGESTED, _propose)):
+            results = [Result(remember.STORED)] * len(chosen)
+            if chosen and not dry:
+                results = write(store, chosen, scope)
+            became = {remember.STORED: status, remember.DUPLICATE: KNOWN}
+            for s, r in zip(chosen, results, strict=True):
+                outcomes[s.place] = _outcome(s, became.get(r.status, REFUSED), r.id, r.reason)
     return outcomes
 
 
@@ -229,17 +232,22 @@ def thresholds(store: Store) -> tuple[float, float]:
     return store.settings.share("captureAuto"), store.settings.share("captureSuggest")
 
 
-def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> list[_Selected]:
-    """The candidates that say something new."""
-    if not selected:
-        return []
+def _new(
+    store: Store, selected: list[_Selected], outcomes: list[Outcome]
+) -> tuple[list[_Selected], list[_Selected]]:
+    """(the candidates that say something new, those that change one of them: these are compared
+    again when it is stored).
+    """
     known = duplicates.Known(store, [s.candidate.text for s in selected])
     new: list[_Selected] = []
+    later: list[_Selected] = []
     with store.progress("comparing", len(selected)) as advance:
         for s in counted(selected, advance):
             found = known.compare(s.candidate.text, s.judgement.type)
             if found.reason:
                 outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
+            elif found.waits:
+                later.append(s)
             else:
                 new.append(s._replace(old=found.replaces))
-    return new
+    return new, later
