@@ -29,8 +29,7 @@ def check_command(
     ),
 ) -> int:
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone), contradict
-    each other, or are not signed as `mem.trust` asks, or if records are broken or hold a secret. A
-    renamed path is not stale.
+    each other, or are not signed as `mem.trust` asks, or if records are broken or hold a secret.
     """
     found = check.check(store, since, only)
     findings = found["findings"]

@@ -28,9 +28,8 @@ def import_command(
     file: str = argument(
         "[FILE]",
         "A file of `git mem export` (`-`: standard input), or what another tool wrote (its name, or"
-        " a path; see --from); `claude`: Claude Code's notes on this project; `sessions`: what you"
-        " and agents said in this repository (Claude Code, Codex); `git-log`: what commit messages"
-        " say; `adr`: decision records in the tree.",
+        " a path; see --from); `claude`: Claude Code's notes on this project; `sessions`: past"
+        " sessions of Claude Code and Codex; `git-log`: commit messages; `adr`: decision records.",
         "",
     ),
     where: str = argument(

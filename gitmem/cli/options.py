@@ -181,7 +181,7 @@ _Json = Annotated[bool, flag("--json", "Print JSON.")]
 _AT = "As of this revision: text, status, paths and lines, as far as git can tell."
 At = Annotated[str, text("--at --as-of REV", _AT, filled=True)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory, by a unique prefix of its id.")]
-_IDS = "The memories, by unique prefixes of their ids."
+_IDS = "Memories, by unique prefixes of their ids."
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
 _SECRET = "Store it although it looks like it holds a secret."
 AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]

@@ -35,7 +35,7 @@ def review_command(
         "--accept ID", "Make the suggestion a memory, do what the proposal says; repeatable."
     ),
     reject: list[str] = texts(
-        "--reject ID", "Do not keep the suggestion, leave all as it is, for good; repeatable."
+        "--reject ID", "Drop the suggestion, or the proposal, for good; repeatable."
     ),
     keep: str = text("--keep MEMORY", "With --accept of a proposal: the memory that stays."),
     edit: str = text(
@@ -61,9 +61,9 @@ def review_command(
 ) -> int:
     """Decide about what capture was not sure of, and what `git mem consolidate` proposes.
 
-    An accepted suggestion becomes a private memory, unless --team is given. A proposal is about
-    stored memories that say the same or contradict each other: one stays and supersedes the other.
-    Exit code 1 where nothing waits, or something was refused.
+    An accepted suggestion becomes a private memory, unless --team is given. Of the two memories of
+    a proposal one stays and supersedes the other. Exit code 1 where nothing waits, or something was
+    refused.
     """
     if (message or title or type) and not (edit or merge[0]):
         hint = "name the suggestion: --edit ID -m TEXT"

@@ -52,14 +52,14 @@ def push_command(
     sending: Sending,
     private_to: str = text(
         "--private-to REMOTE",
-        "Instead of the team's memories give this one remote all your private notes, under a ref"
-        " of your own.",
+        "Instead of the team's memories give this one remote all your private notes, for"
+        " another clone of yours.",
         filled=True,
     ),
 ) -> Answer:
     """Only give: the second half of `sync`. Takes in what the remote has only if it is ahead.
 
-    Private notes go nowhere, unless --private-to names where, for a clone of your own.
+    Private notes go nowhere without --private-to.
     """
     if private_to and (sending.remote or sending.atomic):
         raise UsageError("--private-to names its remote itself, and no branch goes along")

@@ -150,8 +150,7 @@ def tour_command(
 ) -> int:
     """Show how git mem works, in a repository that is made for it and removed.
 
-    Your own repository, settings and home are not touched. On a terminal each step waits for Enter
-    (q ends).
+    On a terminal each step waits for Enter (q ends).
     """
     waits = interactive() and not no_wait
     with tempfile.TemporaryDirectory(prefix="git-mem-tour-", ignore_cleanup_errors=True) as root:

@@ -24,9 +24,8 @@ def ui_command(
 ) -> Answer | int:
     """Show memories in a browser: search, timeline by commit, details, counts, review.
 
-    The page fetches nothing from the network; this machine serves it until Ctrl-C, under an address
-    that nobody can guess. With --output it is a file for you alone: it holds private memories
-    unless --scope is `team`.
+    This machine serves the page until Ctrl-C, under an address that nobody can guess. With --output
+    it is a file for you alone: it holds private memories unless --scope is `team`.
     """
     if output:
         made = page_data.gather(store, scope)

@@ -190,7 +190,7 @@ def edit_command(
     message: Message,
     allow_secret: AllowSecret,
     words: str = argument("[TEXT]", "The new text.", None),
-    stdin: bool = flag("--stdin", "Read the new text from standard input."),
+    stdin: bool = flag("--stdin", "Read the text from standard input."),
     title: str = change("--title TEXT", "A new title ('' removes it)."),
     type: str = change("--type", "A new type."),
     tag: list[str] = change("--tag --tags", "The new tags, all of them ('' removes them)."),
@@ -315,7 +315,7 @@ def share_command(
 @command("sign")
 def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
     """Vouch for memories that are there: a new version with the same text, signed with your key.
-    `mem.sign` signs new ones as they are stored; `verify` checks both.
+    `mem.sign` signs new ones as they are stored.
     """
     return _each(store, ids, _plainly(memories.sign), "signed", as_json)
 

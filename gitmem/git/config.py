@@ -21,11 +21,11 @@ _TABLE = """
 enabled | bool | true | - |
     false switches git mem off in this repository
 ref | text | mem | - |
-    notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private
+    notes namespace: refs/notes/<ref>/team and refs/notes/<ref>/private
 scope | team/private | team | policy |
-    where `remember` stores when neither --team nor --private is given
+    where `remember` stores by default
 limit | int | 8 | policy |
-    how many hits `recall` shows when -n is not given
+    how many hits `recall` shows without -n
 history | recall/prompts/false | recall | policy |
     where commit messages answer: in `recall`, also in prompts that no memory answers, or nowhere
 historyLimit | int | 50000 | policy |
@@ -59,8 +59,7 @@ capture | false/commits/all | false | - |
     what git mem keeps by itself, in private notes: of commits' messages, all (also of agents'
     sessions), or nothing
 consolidate | bool | true | - |
-    false: where capture is on, the end of a session does not look for memories that repeat
-    or contradict each other
+    false: capture does not look for memories that repeat or contradict each other
 model | text | "" | - |
     the language model that capture asks: a name of `git mem model list`, a path, or none;
     empty: the default one, if it was fetched
@@ -68,7 +67,7 @@ embedModel | text | "" | - |
     the embedding model that takes the place of the packaged encoder, in prompts where the
     session runs the MCP server: a name or a path; empty: none
 encoder | bool | true | - |
-    false: the packaged encoder is not used; words and the packaged table answer alone
+    false: words and the packaged table answer, without the packaged encoder
 captureAuto | share | 0.95 | - |
     captured by itself from this confidence on
 captureSuggest | share | 0.5 | - |
