@@ -420,6 +420,18 @@ def test_a_broken_answer_is_told(answer: str, tmp_path: pathlib.Path) -> None:
         model.embed(["one"])
 
 
+def test_a_text_has_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large model takes seconds for each, a batch of 32 minutes."""
+    monkeypatch.setattr(llamavec, "_SECONDS", 2.0)
+    slow = MODEL.replace("    one =", "    time.sleep(0.5 * len(r['texts']))\n    one =")
+    argv = [sys.executable, "-c", "import time\n" + slow.replace("POOLING", "1")]
+    with llamavec.LlamaVectors(__file__, "slow", "", argv=argv) as model:
+        assert model.dims == 8
+        process = model.process
+        assert len(model.embed(["one", "two", "three", "four", "five"])) == 5
+        assert model.process is process, "it was not killed meanwhile"
+
+
 def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "one")

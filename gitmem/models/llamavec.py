@@ -17,7 +17,7 @@ from ..engine import int8_vectors
 from . import chosen, llamaproc
 
 _VERSION = 2
-_SECONDS = 60.0  # for a batch
+_SECONDS = 60.0  # for a text
 _SCALE = 1 << 20
 
 
@@ -46,11 +46,12 @@ class LlamaVectors(llamaproc.Child):
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """One vector a text; zeros for an empty one."""
-        return self._made({"op": "embed", "texts": list(texts)}, len(texts))
+        # Each with time of its own: a batch of long ones may take minutes.
+        return [self._made({"op": "embed", "texts": [text]}) for text in texts]
 
     def question(self, text: str) -> bytes:
         """The vector of a question: some models want to be told that it is one."""
-        return self._made({"op": "embed", "texts": [text], "query": True}, 1)[0]
+        return self._made({"op": "embed", "texts": [text], "query": True})
 
     def _known(self) -> tuple[int, int]:
         """(length of a vector, how the model pools)."""
@@ -62,15 +63,15 @@ class LlamaVectors(llamaproc.Child):
                 raise NoVectors("the embedding model gave a broken answer") from None
         return self._about
 
-    def _made(self, request: dict[str, object], count: int) -> list[bytes]:
+    def _made(self, request: dict[str, object]) -> bytes:
         answer = self._answer(request).get("vectors")
         try:
-            vectors = [int8_vectors.quantise([round(_SCALE * x) for x in v]) for v in answer or ()]
+            (vector,) = [int8_vectors.quantise([round(_SCALE * x) for x in v]) for v in answer]
         except (TypeError, ValueError, OverflowError):
             raise NoVectors("the embedding model gave a vector that is none") from None
-        if len(vectors) != count or any(len(v) != self.dims for v in vectors):
+        if len(vector) != self.dims:
             raise NoVectors("the embedding model gave a broken answer")
-        return vectors
+        return vector
 
     def _answer(self, request: dict[str, object]) -> dict[str, Any]:
         for _ in range(2):  # once more, should it have crashed
