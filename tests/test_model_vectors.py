@@ -432,6 +432,17 @@ def test_a_text_has_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.process is process, "it was not killed meanwhile"
 
 
+def test_a_file_that_was_written_over_gives_no_vectors(tmp_path: pathlib.Path) -> None:
+    """Where it is mapped, what a loaded model answers changes with it; its space would not."""
+    (file := tmp_path / "model").write_bytes(b"one")
+    argv = [sys.executable, "-c", MODEL.replace("POOLING", "1")]
+    with llamavec.LlamaVectors(str(file), "model", "ab" * 32, argv=argv) as model:
+        assert model.question("a cat")
+        file.write_bytes(b"another")
+        with pytest.raises(llamavec.NoVectors, match="has changed"):
+            model.question("a cat")
+
+
 def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "one")

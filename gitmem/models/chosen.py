@@ -47,10 +47,10 @@ class Installed(NamedTuple):
 
     @property
     def unchanged(self) -> bool:
-        return os.path.isfile(self.path) and _stamp(self.path) == self.stamp
+        return os.path.isfile(self.path) and stamp(self.path) == self.stamp
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def stamp(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
@@ -144,7 +144,7 @@ def stem_of(url: str) -> str:
 
 def note(where: str, name: str, path: str, sha256: str, kind: str, ours: bool) -> Installed:
     """Puts a file whose checksum was just taken on the list."""
-    made = Installed(name, kind, path, sha256, ours, _stamp(path))
+    made = Installed(name, kind, path, sha256, ours, stamp(path))
     _write(where, {**_read(where), name: made})
     return made
 
@@ -254,7 +254,7 @@ def note_failure(mem_dir: str, path: str, why: str) -> None:
     kept = os.path.join(mem_dir, FAILED)
     with suppress(OSError):
         if why:
-            facts = {"path": path, "stamp": _stamp(path), "reason": why}
+            facts = {"path": path, "stamp": stamp(path), "reason": why}
             memfile.write(kept, json.dumps(facts).encode())
         elif os.path.lexists(kept):
             os.unlink(kept)
@@ -263,6 +263,6 @@ def note_failure(mem_dir: str, path: str, why: str) -> None:
 def _failed(mem_dir: str, path: str) -> str:
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(memfile.read(os.path.join(mem_dir, FAILED), 1 << 16))
-        if (found["path"], tuple(found["stamp"])) == (path, _stamp(path)):
+        if (found["path"], tuple(found["stamp"])) == (path, stamp(path)):
             return str(found["reason"])
     return ""

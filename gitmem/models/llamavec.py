@@ -3,12 +3,14 @@
 
 The model runs in the process that `llamaproc` keeps. Promise: `space` names the model's file, how
 it pools, and this module's arithmetic, so vectors of another model are never compared with these;
-vectors are scaled and rounded as `int8_vectors.quantise` does, so the same code searches them.
+none come from a file that was written over. They are scaled and rounded as `int8_vectors.quantise`
+does, so the same code searches them.
 Raises NoVectors, and nothing else, where the model gives none.
 """
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +35,7 @@ class LlamaVectors(llamaproc.Child):
     ) -> None:
         super().__init__(argv or llamaproc.command("embedding", path, ""))
         self._name = name.rsplit("/", 1)[-1]
+        self._path, self._stamp = path, chosen.stamp(path)
         self._prefix = prefix(path, name, sha256)
         self._about: tuple[int, int] | None = None
 
@@ -77,11 +80,19 @@ class LlamaVectors(llamaproc.Child):
         for _ in range(2):  # once more, should it have crashed
             answer = self.call(request, _SECONDS)
             if answer is not None:
+                self._check_file()
                 return answer
         raise NoVectors(
             f"the embedding model '{self._name}' does not answer: {self.reason}",
             hint="`git mem model use none --embed` goes back to the packaged table",
         )
+
+    def _check_file(self) -> None:
+        """What it answers from a file that was written over belongs to no space."""
+        with suppress(OSError):
+            if chosen.stamp(self._path) == self._stamp:
+                return
+        raise NoVectors(f"the file of the embedding model '{self._name}' has changed")
 
 
 def of(choice: chosen.Choice) -> LlamaVectors:
