@@ -286,6 +286,12 @@ def _encode(store: Store) -> None:
     with llamavec.of(choice) if choice.path else nullcontext() as model:
 
         def fill(cache: Cache) -> int:
+            made = llamavec.made(cache, choice) if model else ""
+            if made and not model_vectors.missing(cache, made):  # it would be loaded for nothing
+                from .engine import hubness
+
+                hubness.refresh(cache, made)
+                return 0
             if not encoding.fill(cache, model=model):
                 return 0
             return model_vectors.missing(cache, model.space) if model else encoding.missing(cache)

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from conftest import Lab
 
+from gitmem import worker
 from gitmem.engine import cache_check, model_vectors, nearness
 from gitmem.engine.cache import Cache, Connection, Damaged
 from gitmem.engine.filters import Filter
 from gitmem.engine.int8_vectors import sign_code
 from gitmem.memory import memories, recall
-from gitmem.models import llamavec
+from gitmem.models import chosen, llamavec
 from gitmem.store import Store, open_store
 
 # An embedding model of two thoughts: animals and the rest; `crash` in a text ends it.
@@ -441,6 +442,28 @@ def test_a_file_that_was_written_over_gives_no_vectors(tmp_path: pathlib.Path) -
         file.write_bytes(b"another")
         with pytest.raises(llamavec.NoVectors, match="has changed"):
             model.question("a cat")
+
+
+def test_the_worker_loads_no_model_for_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo, started = lab.repo(), []
+    lab.mem(repo, "remember", "the cat sleeps on the router")
+    lab.git(repo, "config", "mem.embedModel", "animals")
+
+    def of(choice: chosen.Choice) -> llamavec.LlamaVectors:
+        model = vectors()
+        start = model._start
+        monkeypatch.setattr(model, "_start", lambda: (started.append(1), start()))
+        return model
+
+    choice = chosen.Choice(__file__, "animals", "ab" * 32)
+    monkeypatch.setattr(chosen, "choice", lambda *_: choice)
+    monkeypatch.setattr(llamavec, "of", of)
+    for text in ("a hound", "a dog"):
+        lab.mem(repo, "remember", text, env={"GIT_MEM_EMBEDMODEL": "none"})
+        worker.run(str(repo / ".git"), lab.env, linger=0)
+        assert started.pop() and not started
+        worker.run(str(repo / ".git"), lab.env, linger=0)
+        assert not started, "every memory has its vector"
 
 
 def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:

@@ -51,7 +51,7 @@ def asked(model: warm_vectors.WarmVectors, text: str, seconds: float = SOON) -> 
 def test_a_question_gets_its_vector_and_the_space(monkeypatch: pytest.MonkeyPatch) -> None:
     with warm(monkeypatch) as model:
         assert model.question("four", time.monotonic() + SOON) == (
-            f"stub-{'ab' * 6}-p1-v2",
+            f"stub-{'ab' * 6}-v2-p1",
             bytes([127, 4]),
         )
         assert asked(model, "seven..") == 7

@@ -112,8 +112,9 @@ def _without_better(store: Store) -> int | None:
     """Memories without a better vector; None where none is wanted. Starts no model."""
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
     if choice.path:
-        start = llamavec.prefix(choice.path, choice.name, choice.sha256)
-        return store.with_cache(lambda cache: model_vectors.missing_by_prefix(cache, start))[0]
+        return store.with_cache(
+            lambda cache: model_vectors.missing(cache, llamavec.made(cache, choice))
+        )[0]
     return store.with_cache(encoding.missing)[0] if store.settings.flag("encoder") else None
 
 

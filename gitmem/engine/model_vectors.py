@@ -57,12 +57,10 @@ def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
     return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
 
 
-def missing_by_prefix(cache: Cache, start: str) -> int:
-    """The same for the space whose name begins so: its model is not asked for the rest."""
-    for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_code"):
-        if space.startswith(start):
-            return missing(cache, space)
-    return cache.count()
+def named(cache: Cache, start: str) -> str:
+    """The space whose name begins so, "" where it has no vector: its model is not asked."""
+    names = [space for (space,) in cache.db.execute("SELECT DISTINCT space FROM model_code")]
+    return next((space for space in names if space.startswith(start)), "")
 
 
 def fill(

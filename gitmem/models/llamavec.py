@@ -15,7 +15,8 @@ from typing import Any
 from zlib import crc32
 
 from ..core.errors import MemError
-from ..engine import int8_vectors
+from ..engine import int8_vectors, model_vectors
+from ..engine.cache import Cache
 from . import chosen, llamaproc
 
 _VERSION = 2
@@ -41,7 +42,7 @@ class LlamaVectors(llamaproc.Child):
 
     @property
     def space(self) -> str:
-        return f"{self._prefix}p{self._known()[1]}-v{_VERSION}"
+        return f"{self._prefix}{self._known()[1]}"
 
     @property
     def dims(self) -> int:
@@ -69,7 +70,9 @@ class LlamaVectors(llamaproc.Child):
     def _made(self, request: dict[str, object]) -> bytes:
         answer = self._answer(request).get("vectors")
         try:
-            (vector,) = [int8_vectors.quantise([round(_SCALE * x) for x in v]) for v in answer]
+            (vector,) = [
+                int8_vectors.quantise([round(_SCALE * x) for x in v]) for v in answer or ()
+            ]
         except (TypeError, ValueError, OverflowError):
             raise NoVectors("the embedding model gave a vector that is none") from None
         if len(vector) != self.dims:
@@ -100,9 +103,14 @@ def of(choice: chosen.Choice) -> LlamaVectors:
     return LlamaVectors(choice.path, choice.name, choice.sha256)
 
 
+def made(cache: Cache, choice: chosen.Choice) -> str:
+    """The space that a choice has in a cache, "" for none: known without asking its model."""
+    return model_vectors.named(cache, prefix(choice.path, choice.name, choice.sha256))
+
+
 def prefix(path: str, name: str, sha256: str) -> str:
-    """How the names of a model's spaces begin, known without asking it."""
+    """How the names of a model's spaces begin."""
     found = os.stat(path)
     stamp = f"{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}"
     mark = sha256[:12] or f"{crc32(stamp.encode()):08x}"
-    return f"{name.rsplit('/', 1)[-1]}-{mark}-"
+    return f"{name.rsplit('/', 1)[-1]}-{mark}-v{_VERSION}-p"
