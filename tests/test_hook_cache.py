@@ -100,6 +100,34 @@ def test_what_arrived_a_second_ago_is_found_and_the_worker_hears_of_it(lab: Lab)
     assert fresh and len(events(repo)) == 1
 
 
+def test_a_prompt_asks_for_the_encoders_vectors_where_no_model_replaces_it(lab: Lab) -> None:
+    repo = filled(lab)
+    lab.git(repo, "config", "mem.promptContext", "true")
+    mem = repo / ".git" / "mem"
+    spool.claim(str(mem), os.getpid())  # what is asked stays in the spool
+    env = {"GIT_MEM_ENCODER": "true", "GIT_MEM_PATIENCE": "50"}
+
+    def asked(session: str) -> list[str]:
+        text = json.dumps(
+            {
+                "session_id": session,
+                "cwd": str(repo),
+                "hook_event_name": "UserPromptSubmit",
+                "prompt": "is it true that the payment worker number 2 retries twice?",
+            }
+        )
+        (mem / "spool").unlink(missing_ok=True)
+        told = lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=text, env=env)
+        assert "payment worker number 2" in told.stdout
+        return [e["event"] for e in events(repo)]
+
+    asked("the states of anchors are not known yet")
+    lab.mem(repo, "recall", "payment worker")
+    assert asked("encoder") == ["behind"]
+    lab.git(repo, "config", "mem.embedModel", "/a/model.gguf")
+    assert asked("model") == [], "the worker makes that one's, which help a session that keeps it"
+
+
 def test_more_than_can_be_taken_in_is_answered_without_it(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, [f"invoice {n} is rounded to whole cents by the ledger" for n in range(201)])

@@ -50,6 +50,8 @@ _REDUCED = "not all memories could be searched in time; git mem recall searches 
 
 def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
     """Answers UserPromptSubmit: `question` is what `prompt_question.of` makes of the prompt."""
+    from . import prompt_question
+
     here = call.here
     shown = call.notes.shown()
     behind = False
@@ -79,7 +81,8 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
         if found == [] and fresh and here.settings["history"] == "prompts":
             found = _commits(call, question, shown)
         _tell(call, found, fresh, "this prompt", "prompt", ROOM)
-    if behind and here.settings.encodes:
+    # The encoder may lack vectors that nobody makes: a model replaces it, but is not loaded here.
+    if behind and (not here.settings.replaced or prompt_question.chosen(call)):
         call.ask()  # the agent has its answer: a worker that starts takes a processor
 
 

@@ -125,7 +125,12 @@ class Config:
     @property
     def encodes(self) -> bool:
         """Whether the worker makes vectors, of the encoder or of the model that replaces it."""
-        return self.flag("encoder") or self["embedModel"].lower() not in ("", "none")
+        return self.flag("encoder") or self.replaced
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a chosen model takes the place of the encoder."""
+        return self["embedModel"].lower() not in ("", "none")
 
     @property
     def author(self) -> str:
