@@ -67,6 +67,17 @@ def test_an_answer_that_came_too_late_is_not_taken_for_the_next(
         assert not [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 200], "no pipe is left"
 
 
+def test_questions_that_nobody_waits_for_any_more_keep_no_later_one_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with warm(monkeypatch) as model:
+        assert asked(model, "warm") == 4
+        for n in range(30):
+            assert asked(model, f"slow {n}", 0) is None
+        begun = time.monotonic()
+        assert asked(model, "next") == 4 and time.monotonic() - begun < 9
+
+
 @pytest.mark.parametrize("model", [MODEL, "raise SystemExit(1)"])
 def test_a_model_that_crashes_twice_is_not_asked_again_and_costs_nobody_time(
     monkeypatch: pytest.MonkeyPatch, model: str

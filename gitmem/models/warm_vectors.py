@@ -82,6 +82,8 @@ def _process(choice: chosen.Choice, asked: socket.socket) -> NoReturn:
             model.question("a question")  # loads it
             while fds := (received := socket.recv_fds(asked, _LARGEST, 1))[1]:
                 try:
+                    if _closed(fds[0]):
+                        continue
                     vector = model.question(received[0].decode("utf-8", "replace"))
                     os.write(fds[0], marshal.dumps((model.space, vector)))
                 except BrokenPipeError:
@@ -90,3 +92,10 @@ def _process(choice: chosen.Choice, asked: socket.socket) -> NoReturn:
                     os.close(fds[0])
     finally:
         os._exit(0)
+
+
+def _closed(pipe: int) -> bool:
+    """Whether nobody can read any more what is written into a pipe."""
+    poll = select.poll()
+    poll.register(pipe, 0)  # errors are told unasked
+    return bool(poll.poll(0))
