@@ -149,6 +149,6 @@ def test_median_and_spread_of_their_cosines_are_those_of_the_definition() -> Non
     cosines = units @ units.T
     middles = np.sort(cosines, axis=1)[:, 75]
     away = np.sort(abs(cosines - middles[:, None]), axis=1)[:, 75]
-    found = [float(n) for n in cache.meta(model_vectors.SCALE + SPACE).split()]
+    found = [float(n) for n in cache.meta(model_vectors.SCALE + SPACE).split()[:2]]
     assert found == pytest.approx([middles.mean(), 1.4826 * away.mean()], abs=1e-3)
     assert cache_of(some(10)).meta(model_vectors.SCALE + SPACE) == ""

@@ -181,6 +181,28 @@ def test_cosines_of_a_chosen_model_are_brought_to_the_scale_of_the_encoder() -> 
     assert max(other.values()) < 0.5 < best[0][1], "a question that nothing answers"
 
 
+def test_memories_that_say_the_same_are_one_for_the_scale_of_a_chosen_model() -> None:
+    """Releases are as far from every question and as near to each other: by their median and
+    spread any other memory would stand out as the answer.
+    """
+    rng = np.random.default_rng(3)
+    release = rng.normal(size=64)
+    near = np.round(60 * release / np.abs(release).max() + 2 * rng.normal(size=(300, 64)))
+    releases = {row: v.tobytes() for row, v in enumerate(near.astype(np.int8), 1000)}
+
+    def asked(vectors: dict[int, bytes]) -> tuple[bool, dict[int, float]]:
+        found = nearness.Vectors(cache_of(vectors), SPACE, 64, None, [], chosen=True)
+        return found.comparable, found.nearest(QUESTION, {})[1]
+
+    alone, plain = asked(some(150))
+    both, found = asked({**some(150), **releases})
+    assert alone and both
+    best = list(plain)[:10]
+    assert [found[row] for row in best] == pytest.approx([plain[row] for row in best], abs=0.05)
+    few, _ = asked({**some(nearness.LEAST - 5), **releases})
+    assert not few, "too few memories remain to compare with"
+
+
 def test_in_a_store_of_few_a_chosen_models_cosines_are_only_moved() -> None:
     vectors = some(nearness.LEAST - 1)
     near = nearness.Vectors(cache_of(vectors), SPACE, 64, None, [], chosen=True)

@@ -28,6 +28,7 @@ _I1, _I8, _F4 = np.dtype("i1"), np.dtype("i8"), np.dtype("<f4")
 
 NEIGHBOURS = 10
 SAMPLE = 1000  # with 300, reworded questions among 3,000 others are found 0.27 instead of 0.30
+ALIKE = 0.8  # from this cosine on two memories say the same: releases, updates of dependencies
 _BEFORE = model_vectors.HUBS + "sample:"  # in `meta`: the checksum of the sample that was used
 _WAIT = 30.0
 
@@ -42,12 +43,12 @@ def refresh(cache: Cache, space: str) -> None:
     token = os.urandom(8).hex()  # a vector that comes or goes takes it away
     if not cache.keep(_WAIT, lambda db: cache.set_meta(key, token)):
         return
-    vectors = (v for _, v in model_vectors.read(cache, space))
-    sample = list(dict.fromkeys(nsmallest(SAMPLE, vectors)))
+    chosen = nsmallest(SAMPLE, ((v, row) for row, v in model_vectors.read(cache, space)))
+    sample = list(dict.fromkeys([v for v, _ in chosen]))
     digest = str(zlib.crc32(b"".join(sample)))
     every = digest != cache.meta(before)
     made = list(_made(cache, space, sample, every)) if len(sample) >= FEW else []
-    scale = _scale(sample[:BACKGROUND]) if len(sample) >= LEAST else ""
+    scale = _scale(chosen)
 
     def write(db: Connection) -> None:
         if cache.meta(key) == token:
@@ -95,18 +96,29 @@ def _company(vectors: Sequence[bytes], sample: Any, places: Mapping[bytes, int])
     return np.add.reduce(near[:, -NEIGHBOURS:], 1) / NEIGHBOURS
 
 
-def _scale(sample: Sequence[bytes]) -> str:
-    """Median cosine of a vector with the others, and how far these are spread around it: 1.4826
-    times the median distance, which for a normal distribution is the standard deviation.
+def _scale(chosen: Sequence[tuple[bytes, int]]) -> str:
+    """Median cosine of a vector with the others, how far these are spread around it (1.4826 times
+    the median distance, which for a normal distribution is the standard deviation), and the rows
+    that tell it: of memories that say the same one, at most BACKGROUND. "" for fewer than LEAST.
     """
-    wide = _wide(sample)
+    if len(chosen) < LEAST:
+        return ""
+    wide = _wide([v for v, _ in chosen])
     cosines = wide @ wide.T
     cosines /= _lengths(wide).reshape(-1, 1)
     cosines /= _lengths(wide)
+    apart: list[int] = []
+    for n in range(len(chosen)):
+        if len(apart) < BACKGROUND and not any((cosines[n, apart] > ALIKE).tolist()):
+            apart.append(n)
+    if len(apart) < LEAST:
+        return ""
+    cosines = cosines[apart][:, apart]
     middles = _medians(cosines)
     away = _medians(np.absolute(cosines - middles.reshape(-1, 1)))
-    middle, spread = (float(np.add.reduce(part)) / len(sample) for part in (middles, away))
-    return f"{middle:.4f} {1.4826 * spread:.4f}"
+    middle, spread = (float(np.add.reduce(part)) / len(apart) for part in (middles, away))
+    rows = " ".join([str(chosen[n][1]) for n in apart])
+    return f"{middle:.4f} {1.4826 * spread:.4f} {rows}"
 
 
 def _medians(rows: Any) -> Any:

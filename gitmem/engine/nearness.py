@@ -64,11 +64,13 @@ class Vectors:
         model that the user chose.
         """
         self._cache, self._space, self._allowed = cache, space, allowed
-        sql = "SELECT row FROM memory WHERE status = 0 AND nth = 0 ORDER BY id LIMIT ?"
-        some = [row for (row,) in cache.db.execute(sql, (BACKGROUND,))] if chosen else []
-        self._background = model_vectors.of(cache, space, some)
-        found = cache.meta(model_vectors.SCALE + space) if chosen else ""
-        self._middle, self._spread = map(float, found.split() or (0, 0))
+        scale = cache.meta(model_vectors.SCALE + space).split() if chosen else []
+        self._middle, self._spread = map(float, scale[:2] or (0, 0))
+        rows = list(map(int, scale[2:]))
+        if chosen and not rows:
+            sql = "SELECT row FROM memory WHERE status = 0 AND nth = 0 ORDER BY id LIMIT ?"
+            rows = [row for (row,) in cache.db.execute(sql, (BACKGROUND,))]
+        self._background = model_vectors.of(cache, space, rows)
         self._stored = model_vectors.codes(cache, space, dims)
         self._vectors, self._squares = model_vectors.of(cache, space, lexical[:WORDS])
 
