@@ -337,6 +337,20 @@ def test_a_partial_clone_is_not_asked_for_files(lab: Lab, tale: Tale) -> None:
     ]
 
 
+def test_in_a_partial_clone_any_number_of_names_is_found_directories_too(
+    lab: Lab, tale: Tale
+) -> None:
+    tale.write("d/e/f.txt", TEXT).commit()
+    names = ["d", "d/e/f.txt", "d/e", *(f"{n}/{'x' * 200}" for n in range(10_000)), "a.txt"]
+    with opened(tale.repo) as store:
+        store.repo.git.promised = True
+        ids = store.repo.git.entries([("HEAD", name) for name in names])
+    found = dict(zip(names, ids, strict=True))
+    there = {name: id for name, id in found.items() if id}
+    expected = {name: lab.git(tale.repo, "rev-parse", f"HEAD:{name}").strip() for name in there}
+    assert there == expected and sorted(there) == ["a.txt", "d", "d/e", "d/e/f.txt"]
+
+
 def test_no_time_is_unknown_and_the_next_call_goes_on(tale: Tale) -> None:
     a, b = tale.wanted("a.txt"), tale.wanted("b.txt")
     tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").write("b.txt", "new\n").commit()

@@ -32,6 +32,7 @@ _FOREIGN = (
     " GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS"
 )
 _PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+_NAMES = 200  # of a command: the kernel takes 2 MB of them, and a name may have 4,096 bytes
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
 
 
@@ -219,10 +220,13 @@ class Git:
         out = {(rev, "."): id for rev, id in zip(names, tops, strict=True)}
         for rev, some in names.items():
             literal = [f":(top,literal){name}" for name in some if name and name != "."]
-            words = ("ls-tree", "-z", "--full-tree", "--end-of-options", rev, "--", *literal)
-            for row in self.limited(None, *words)[0].split(b"\0")[:-1] if literal else ():
-                head, _, path = row.partition(b"\t")
-                out[rev, path.decode("utf-8", "surrogateescape")] = head.split()[2].decode()
+            # -t: also a directory above another name
+            words = ("ls-tree", "-t", "-z", "--full-tree", "--end-of-options", rev, "--")
+            for at in range(0, len(literal), _NAMES):
+                rows = self.limited(None, *words, *literal[at : at + _NAMES])[0].split(b"\0")
+                for row in rows[:-1]:
+                    head, _, path = row.partition(b"\t")
+                    out[rev, path.decode("utf-8", "surrogateescape")] = head.split()[2].decode()
         return out
 
     def close(self) -> None:
