@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
 import time
 from collections.abc import Iterator
@@ -97,6 +98,18 @@ def test_it_ends_with_the_last_that_could_ask(monkeypatch: pytest.MonkeyPatch) -
         pid = int(found[0].rpartition("-p")[2].partition("-")[0])
         assert alive(pid)
     until(lambda: not alive(pid))
+
+
+def test_it_ends_with_them_while_it_is_loaded_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    noted = tmp_path / "pid"
+    hangs = f"import os, time; open({str(noted)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    begun = time.monotonic()
+    with warm(monkeypatch, hangs):
+        until(lambda: noted.exists() and noted.read_text() != "")
+        assert alive(int(noted.read_text()))
+    assert time.monotonic() - begun < SOON
 
 
 def test_other_settings_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:

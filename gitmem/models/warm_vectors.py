@@ -12,6 +12,7 @@ import marshal
 import os
 import select
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from typing import NoReturn
@@ -77,6 +78,7 @@ class WarmVectors:
 
 def _process(choice: chosen.Choice, asked: socket.socket) -> NoReturn:
     """Answers until the last process that could ask has ended."""
+    threading.Thread(target=_ends, args=(asked.fileno(),), daemon=True).start()
     try:
         with llamavec.of(choice) as model:
             model.question("a question")  # loads it
@@ -94,8 +96,16 @@ def _process(choice: chosen.Choice, asked: socket.socket) -> NoReturn:
         os._exit(0)
 
 
-def _closed(pipe: int) -> bool:
-    """Whether nobody can read any more what is written into a pipe."""
+def _ends(asked: int) -> NoReturn:
+    """Ends this process, with which the model ends, when nobody can ask any more; else it would
+    first go on loading.
+    """
+    _closed(asked, None)
+    os._exit(0)
+
+
+def _closed(fd: int, wait: int | None = 0) -> bool:
+    """Whether the other end of a pipe or socket is closed; `wait`: None until it is."""
     poll = select.poll()
-    poll.register(pipe, 0)  # errors are told unasked
-    return bool(poll.poll(0))
+    poll.register(fd, 0)  # that is told unasked
+    return bool(poll.poll(wait))
