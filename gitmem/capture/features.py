@@ -29,7 +29,8 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]{1,200}`")
 _URL = re.compile(r"https?://\S+|\bwww\.\S+")
 _PATH = re.compile(
-    r"[@#]?(?:[\w.\-]+/)+[\w.\-]+|[@#]?\b[\w\-]+\.(?:py|ts|tsx|js|jsx|md|mdc|json|ya?ml|go|rs|kt|java|vue|css|html|sh|toml|sql|txt|mjs|log)\b"
+    r"[@#]?(?:[\w.\-]+/)+[\w.\-]+|[@#]?\b[\w\-]+\.(?:py|ts|tsx|js|jsx|md|mdc|json|ya?ml|go|rs|kt|"
+    r"java|vue|css|html|sh|toml|sql|txt|mjs|log)\b"
 )
 _NARRATION = re.compile(
     r"^(?:-{3,}|Tool use:.*|Read file:.*|Searched .*|Listed .*|Edited .*|_.{0,30}_)$", re.MULTILINE

@@ -237,7 +237,8 @@ REASONS = frozenset(("why", "reason", "reasons", "because", "rationale", "altern
 FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 # Code in backticks, words in quotation marks.
 QUOTED = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]{2,400}\"|“[^”\n]{2,400}”|«[^»\n]{2,400}»|(?<!\w)'[^'\n]{8,400}'(?!\w)"
+    r"`[^`\n]*`|\"[^\"\n]{2,400}\"|“[^”\n]{2,400}”|«[^»\n]{2,400}»|"
+    r"(?<!\w)'[^'\n]{8,400}'(?!\w)"
 )
 # Where a sentence ends.
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|;\s+")

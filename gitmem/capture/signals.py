@@ -61,7 +61,8 @@ _STATED = (
     ("preference", _PREFERRED),
 )
 _QUESTION = pattern(
-    r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|were|"
+    r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|"
+    r"were|"
     r"will|am|have|has|any|isn't|aren't|don't you|doesn't)\b"
 )
 _HYPOTHESIS = pattern(
@@ -75,7 +76,8 @@ _ERRAND = pattern(
 _DOUBTFUL = (_HYPOTHESIS, _ERRAND, _QUESTION)
 _SHELL = re.compile(
     r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|"
-    r"docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|"
+    r"docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|"
+    r"source|"
     r"export|ssh|brew|apt|pytest)\b[^.!?]*$"
 )
 _NARRATION = pattern(

@@ -12,7 +12,8 @@ ANY_TRAILER = re.compile(
     r"^[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: \S|^\(cherry picked from commit [0-9a-f]{7,64}\)$"
 )
 BOT = re.compile(
-    r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|semantic-release",
+    r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|"
+    r"semantic-release",
     re.IGNORECASE,
 )
 ROUTINE = re.compile(

@@ -107,7 +107,8 @@ _ROW, _PASSWORD = r"[ \t]{0,20}+\|", "(?:passw|passphrase|pwd)"
 FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
 # Whole words stand before their beginnings: the first that fits is taken, and `=` has to follow it.
 SCRIPTS = tuple(
-    "contraseña contraseñ lösenord hasło hasł пароль пароля парол 密码 密碼 パスワード 비밀번호"
+    "contraseña contraseñ lösenord hasło hasł пароль пароля парол 密码 "
+    "密碼 パスワード 비밀번호"
     " şifre jelszó".split()
 )
 TELLING = ("pass", "secret", "token", "key", "pw", "auth", "cred", "bearer", "login", "logon")

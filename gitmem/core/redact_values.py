@@ -22,7 +22,8 @@ _STAND_IN = re.compile(
 _CODE = re.compile(
     r"[$%]\w+%?$|[$%&<{\[(@*#\\|]|"
     r"(?:os|process|self|this|cls|config|settings|env|cfg|ctx|opts?|args|kwargs|options|req|"
-    r"request|params|data|std|user|conf|vars?|secrets|local|module|each|node|ev?|event|props|response|res|"
+    r"request|params|data|std|user|conf|vars?|secrets|local|module|each|node|ev?|event|props|"
+    r"response|res|"
     r"result)(?:\.|\[|->|::)|!(?:Ref|Sub|GetAtt|vault)|"
     r"(?:sha|md|utf|aes|rsa|hmac|ed|base|latin|iso|ascii|hs|rs|es|oauth|str|int|uint|float|arg|"
     r"param|value|val|foo|bar|baz|qux)[-_]?\d*$",

@@ -43,7 +43,8 @@ _NUMBERED = re.compile(r"^(?:adr|rfc|decision)?[-_ ]?0*[1-9]", re.IGNORECASE)
 _HEADING = re.compile(r"^(##?)[ \t]+(.*)$")
 _RUN_IN = re.compile(r"^[ \t*_+-]*([A-Za-z][^*_:.\n]{0,40})([.:]?(?:\*\*|__)[.:]?|:)")
 _NUMBER = re.compile(
-    r"^(?:\[?(?:adr|rfc|decision)[ _#-]*\d+\]?[ \t]*[.:)–—-]*|0*\d+[ \t]*[.:)–—-]|0\d+)[ \t]+",
+    r"^(?:\[?(?:adr|rfc|decision)[ _#-]*\d+\]?[ \t]*[.:)–—-]*|0*\d+[ \t]*[.:)–—-]|0\d+)[ "
+    r"\t]+",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")

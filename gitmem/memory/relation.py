@@ -65,7 +65,8 @@ _KINDS = [
 ]
 
 _SAMPLE = re.compile(
-    r"[❌✅✓✗🚫]|^\W*(?:good|bad|wrong|right|correct|incorrect|error|example|e\.g|problem|solution|before|after|todo|\[["
+    r"[❌✅✓✗🚫]|^\W*(?:good|bad|wrong|right|correct|incorrect|error|example|e\.g|problem|"
+    r"solution|before|after|todo|\[["
     r" x]\])\b",
     re.IGNORECASE,
 )

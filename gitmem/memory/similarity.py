@@ -100,7 +100,8 @@ def normal(text: str) -> str:
 
 # "A" where it is the name of something and no article: "copy a to b", "plan A, then B".
 _NAME = re.compile(
-    r"(?i:\ba(?=\s*(?:$|[.,;:!?)\]\n]|[-=]?>|(?:to|into|from|and|or|nor|but|with|before|after|over|then|as|is|are|was|in|on|at|by|for)\b)))|(?<!^)(?<![.!?:\n]"
+    r"(?i:\ba(?=\s*(?:$|[.,;:!?)\]\n]|[-=]?>|(?:to|into|from|and|or|nor|but|with|before|after|"
+    r"over|then|as|is|are|was|in|on|at|by|for)\b)))|(?<!^)(?<![.!?:\n]"
     r" )\bA(?= )"
 )
 
