@@ -44,15 +44,12 @@ def default_remote(store: Store) -> str:
     """
     if store.settings["remote"]:
         return store.settings["remote"]
-    raw = store.repo.git.run("config", "-z", "--get-regexp", r"^(remote|branch)\.", ok=(0, 1))
-    rows = raw.decode("utf-8", "surrogateescape").split("\0")
-    values = {key: value for key, _, value in (entry.partition("\n") for entry in rows)}
-    named = {key[7:].rpartition(".")[0] for key in values if key.startswith("remote.")}
-    remotes = sorted(named - {""})
+    found = remote.settings(store.repo)
+    remotes = remote.names(found)
     branch = f"branch.{store.repo.branch()}."
     for key in (f"{branch}pushremote", "remote.pushdefault", f"{branch}remote"):
-        if values.get(key) in remotes:
-            return values[key]
+        if found.get(key) in remotes:
+            return found[key]
     if "origin" in remotes:
         return "origin"
     return remotes[0] if len(remotes) == 1 else ""

@@ -46,7 +46,7 @@ class Report:
 
 def known_remote(store: Store, name: str) -> str:
     """The name, if a remote has it. Raises MemError."""
-    known = [n for n in remote.names(store.repo) if n]
+    known = remote.names(remote.settings(store.repo))
     if name in known:
         return name
     hint = f"{'there are' if name else 'name one with --remote'}: {', '.join(known)}"
@@ -72,7 +72,7 @@ def unshared(store: Store) -> int | None:
     None where there is no remote. No network.
     """
     name = default_remote(store)
-    if not name or name not in remote.names(store.repo):
+    if name not in remote.names(remote.settings(store.repo)):
         return None
     tip, theirs = store.team.tip(), Remote(store.repo, name, store.team.ref).tracked()
     gained = store.team.gained(tip, theirs) if tip and tip != theirs else ()

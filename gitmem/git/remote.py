@@ -225,9 +225,17 @@ def _hosts_words(err: str) -> str:
     return ""
 
 
-def names(repo: Repo) -> list[str]:
-    there = os.path.exists(os.path.join(repo.common_dir, "config"))
-    return repo.git.text("remote").split("\n") if there else []
+def settings(repo: Repo) -> dict[str, str]:
+    """git's settings of remotes and branches: {key: value}."""
+    raw = repo.git.run("config", "-z", "--get-regexp", r"^(remote|branch)\.", ok=(0, 1))
+    rows = raw.decode("utf-8", "surrogateescape").split("\0")
+    return {key: value for key, _, value in (row.partition("\n") for row in rows)}
+
+
+def names(found: dict[str, str]) -> list[str]:
+    """The remotes of `settings`."""
+    named = {key[7:].rpartition(".")[0] for key in found if key.startswith("remote.")}
+    return sorted(named - {""})
 
 
 def threats(git: Git, refs: list[str]) -> list[tuple[str, str, str, list[str]]]:
