@@ -53,7 +53,7 @@ def states(repo: pathlib.Path, at: str = "HEAD") -> dict[str, str]:
 def kept(store: Store) -> dict[str, anchor_state_store.AnchorState]:
     """What a hook reads for all anchors after the worker was there."""
     store.with_cache(lambda cache: None)
-    anchor_state_update.update(store)
+    anchor_state_update.update(store, patience=60)
     return store.with_cache(
         lambda cache: anchor_state_store.read(
             cache, anchor_state.of_memories(cache, most=1), store.repo.head()

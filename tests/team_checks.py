@@ -75,7 +75,7 @@ def view(world: World, clone: pathlib.Path) -> dict[str, tuple[str, tuple[str, .
             back,
             world.trace,
         )
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
         patch_id_marks.write_found(store)
         stands = {str(m["id"]): m["anchor"] for m in world.known(store)}
         scores = world.answers(clone)
@@ -88,7 +88,7 @@ def view(world: World, clone: pathlib.Path) -> dict[str, tuple[str, tuple[str, .
             "the cache after many updates differs from one built anew",
             world.trace,
         )
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
         anew_stands = {str(m["id"]): m["anchor"] for m in world.known(store)}
         differ = {
             id: (stands.get(id), anew_stands.get(id))

@@ -271,7 +271,7 @@ class World:
         store = self.store(clone)
         try:
             self.known(store)
-            anchor_state_update.update(store)
+            anchor_state_update.update(store, patience=60)
             patch_id_marks.write_found(store)
         finally:
             store.close()

@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from places import Count, commit, full, kept, opened, same, squash, tell
 
 from gitmem.anchors import anchor_state, anchor_state_update, patch_id
-from gitmem.engine import anchor_state_store
+from gitmem.engine import anchor_state_store, cache_lock
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
 
@@ -348,13 +349,14 @@ def test_a_commit_asks_git_little_and_writes_what_changed(
         store.with_cache(lambda cache: None)
         changes = store.with_cache(lambda cache: cache.db.total_changes)[0]
         count = Count(monkeypatch)
-        words = count.of(lambda: anchor_state_update.update(store))
+        words = count.of(lambda: anchor_state_update.update(store, patience=60))
         assert words.count("rev-list") <= 3 and "patch-id" not in words
         assert store.with_cache(
             lambda cache: cache.db.execute("SELECT count(*) FROM anchor_state").fetchone()
         )[0] == (61,)
         assert store.with_cache(lambda cache: cache.db.total_changes)[0] - changes < 30
-        assert count.of(lambda: anchor_state_update.update(store)).count("rev-list") == 0
+        words = count.of(lambda: anchor_state_update.update(store, patience=60))
+        assert words.count("rev-list") == 0
 
 
 def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
@@ -387,3 +389,18 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
             seen.append(stand.state)
         assert seen[0] == "unknown" and seen[-1] == "squashed"
         assert len(asked) == len(set(asked))  # none twice
+
+
+def test_index_waits_for_a_worker_that_is_at_it(lab: Lab) -> None:
+    """It did nothing then, and a hook that asked next read `unknown`."""
+    repo = lab.repo()
+    tell(repo, "about the first one")
+    with opened(repo) as store:
+        lock = cache_lock.locked(os.path.join(store.repo.mem_dir, "anchors"), 60)
+        assert lock.__enter__()
+        store.with_cache(lambda cache: cache.db.execute("DELETE FROM head"))
+        worker = threading.Timer(1.0, lock.close)
+        worker.start()
+        lab.mem(repo, "index")
+        worker.join()
+        assert store.with_cache(anchor_state_store.slots)[0]

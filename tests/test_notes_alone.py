@@ -316,7 +316,7 @@ def ids(store: Store) -> list[str]:
 def learned(store: Store) -> None:
     """What the worker does after each event."""
     store.with_cache(lambda cache: None)
-    anchor_state_update.update(store)
+    anchor_state_update.update(store, patience=60)
     patch_id_marks.write_found(store)
 
 

@@ -72,7 +72,7 @@ def test_what_the_worker_sought_in_vain_is_not_sought_again(
     assert "diff-tree" in ask()
     assert "diff-tree" not in ask()  # each patch-id is made once
     with opened(repo) as store:
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
     assert ask() == []
     squash(lab, repo)
     assert "diff-tree" in ask()
@@ -120,7 +120,7 @@ def test_without_time_the_answer_is_unknown_until_the_search_goes_on(
         assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {
             ("unknown", anchor_state.WAITING)
         } and woken
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
         patch_id_marks.write_found(
             store
         )  # as the worker does: marks that only the cache knew wait for it
@@ -192,7 +192,7 @@ def test_what_was_made_before_git_failed_is_not_made_again(
         with monkeypatch.context() as broken:
             broken.setattr(equivalent_commits, "_note", fail)
             with pytest.raises(GitFailed):
-                anchor_state_update.update(store)
+                anchor_state_update.update(store, patience=60)
         assert made("patch_id") > 0 and made("branch_patch_id") > 0
 
 

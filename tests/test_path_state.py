@@ -415,7 +415,7 @@ def test_a_file_of_another_branch_is_unknown_until_its_very_content_is_here(tale
         tale.write(name, content).commit()
         with opened(tale.repo) as store:
             store.with_cache(lambda cache: None)
-            anchor_state_update.update(store)
+            anchor_state_update.update(store, patience=60)
             kept = store.with_cache(
                 lambda cache, store=store: path_state_store.read(cache, [0], store.repo.head())
             )[0]

@@ -322,7 +322,7 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
                 return kept, fresh
 
             store.with_cache(lambda cache: None)
-            anchor_state_update.update(store)
+            anchor_state_update.update(store, patience=60)
             kept, fresh = store.with_cache(both)[0]
             assert kept == fresh
 

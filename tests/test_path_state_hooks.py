@@ -152,7 +152,7 @@ def processes(repo: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The git processes of one update of the kept states, but for those that read refs."""
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
-        words = Count(monkeypatch).of(lambda: anchor_state_update.update(store))
+        words = Count(monkeypatch).of(lambda: anchor_state_update.update(store, patience=60))
     return sorted({"diff-tree", "ls-tree", "rev-list"}.intersection(words))
 
 

@@ -37,7 +37,7 @@ def work(repo: pathlib.Path) -> None:
     """What the worker does about commits; the cache is sound after it."""
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
         assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
 
 

@@ -118,7 +118,7 @@ def test_what_a_purge_took_while_the_worker_looked_is_not_kept(
             return found
 
         monkeypatch.setattr(anchor_state_update, "path_rows", meanwhile)
-        anchor_state_update.update(store)
+        anchor_state_update.update(store, patience=60)
         assert not store.with_cache(anchor_state_store.slots)[0]
         monkeypatch.undo()
         assert (

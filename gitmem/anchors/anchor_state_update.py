@@ -54,9 +54,9 @@ def update_later(
             spool.ask(store.repo.common_dir)
 
 
-def update(store: Store, seconds: float = BACKGROUND) -> None:
+def update(store: Store, seconds: float = BACKGROUND, patience: float = 0.0) -> None:
     """Brings the kept states up to date, in about `seconds`; what git said until then is kept, and
-    the next call goes on there. Does nothing while another process is at it.
+    the next call goes on there. Does nothing if another process is at it for `patience` seconds.
     """
     if not os.path.isdir(store.repo.mem_dir):
         return
@@ -66,7 +66,7 @@ def update(store: Store, seconds: float = BACKGROUND) -> None:
         _update(store.repo, cache, end)
         reinstate.settle(store.repo, cache, store.table, end - time.monotonic(), True)
 
-    with cache_lock.locked(_lock(store), 0) as free:
+    with cache_lock.locked(_lock(store), patience) as free:
         if free:
             store.with_cache(work, refresh=False)
 

@@ -155,7 +155,7 @@ def index_command(
 
     memories, _ = store.with_cache(count, deep=rebuild)
     space = store.table.space
-    anchor_state_update.update(store)
+    anchor_state_update.update(store, patience=10.0)  # a worker may be at it
     history = commit_hits.take_in(store)
     made = _better_vectors(store) if all else None
     seconds = time.perf_counter() - start
