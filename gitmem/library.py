@@ -7,25 +7,23 @@
 
 Promise: values in, values out. Nothing is printed, no process ended, no stdin read; what the
 command line would warn of is logged as `gitmem`. What it refuses is raised, a subclass of
-`MemError`. Memories are the objects of `--json` (docs/commands.md). The command line opens the
-store by `opened`, too.
+`MemError`. Memories are the objects of `--json` (docs/commands.md).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, NotRequired, Self, TypedDict, Unpack
 
 from .core import record
 from .core.errors import MemError, Refused, UsageError
 from .engine.filters import Filter
-from .hooks import spool
 from .memory import commit_hits, listing, memories, recall, remember
-from .store import Store, open_store
+from .opening import chosen_vectors, opened
 
 _log = logging.getLogger("gitmem")
 _log.addHandler(logging.NullHandler())
@@ -104,56 +102,6 @@ class Conditions(TypedDict, total=False):
     superseded: bool
 
 
-@contextmanager
-def opened(
-    environ: Mapping[str, str],
-    cwd: str | None = None,
-    warn: Callable[[str], None] = _log.warning,
-    *,
-    needs_enabled: bool = True,
-) -> Iterator[Store]:
-    """The store of the repository around `cwd`, closed at the end; a worker is asked for what was
-    left to be done. Raises NotARepository; MemError where git mem is switched off.
-    """
-    store = open_store(environ, cwd, warn=warn, strict=needs_enabled)
-    try:
-        if needs_enabled and not store.settings.flag("enabled"):
-            raise MemError(
-                "git mem is switched off here",
-                hint=f"by {store.settings.origins['enabled']}; `git mem status` still works",
-            )
-        if needs_enabled:
-            spool.rescue(store.repo.common_dir)
-        yield store
-        if remark := store.unread():
-            warn(f"warning: {remark}")
-        if store.wrote and store.settings.encodes:
-            spool.ask(store.repo.common_dir)  # the worker makes the encoder's vectors
-    finally:
-        store.close()
-
-
-@contextmanager
-def chosen_vectors(store: Store) -> Iterator[Any]:
-    """The embedding model that the user chose, asked when it is needed; None where none is chosen
-    or it cannot be used (then a line says why).
-    """
-    setting = store.settings["embedModel"]
-    if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
-        yield None
-        return
-    from .models import chosen, llamavec, registry
-
-    choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
-    if choice.path and not choice.problem:
-        vectors = llamavec.of(choice)
-    elif choice.problem:
-        store.reduced = choice.problem
-        store.warn(f"warning: {choice.problem}; using the packaged table")
-    with vectors or nullcontext():
-        yield vectors
-
-
 class Memories:
     """The memories of one repository. Not for several threads at a time.
 
@@ -164,7 +112,7 @@ class Memories:
     def __init__(self, path: str | os.PathLike[str] = ".") -> None:
         """Raises NotARepository."""
         self._open = ExitStack()
-        self._store = self._open.enter_context(opened(os.environ, os.fspath(path)))
+        self._store = self._open.enter_context(opened(os.environ, os.fspath(path), _log.warning))
         self._vectors = self._open.enter_context(chosen_vectors(self._store))
 
     def close(self) -> None:

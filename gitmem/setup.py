@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 
-from .agents import past_sessions, unfetched
+from .agents import unfetched
 from .core.errors import MemError
 from .engine import cache_lock
 from .git import config, config_journal, memfile, reflock, remote
@@ -120,6 +120,8 @@ def takeable(store: Store, environ: Mapping[str, str]) -> Iterator[tuple[int, st
     """
     if records := adr.waiting(store):
         yield records, "decision record", "git mem import adr"
+    from .agents import past_sessions  # all of capture: no `status` waits for it
+
     if sessions := len(past_sessions.find(store, environ, 300).new):
         yield sessions, "past session", "git mem import sessions"
 

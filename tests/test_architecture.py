@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import clean_env
 
 import gitmem
 
@@ -28,6 +29,7 @@ ORDER = [
     "models",
     "store",
     "hooks",
+    "opening",
     "anchors",
     "feedback",
     "memory",
@@ -334,3 +336,23 @@ def test_no_file_is_larger_than_one_can_hold_in_mind() -> None:
         p for p in PACKAGE.rglob("*.py") if len(p.read_text(encoding="utf-8").splitlines()) > 400
     ]
     assert long == []
+
+
+# 20 ms and more each, and no daily command needs them.
+UNWANTED = {"ssl", "logging", "gitmem.models.fetch", "gitmem.doctor", "gitmem.capture.classify"}
+
+
+@pytest.mark.parametrize(
+    "words", ["--version", "remember it-is-warm", "list", "recall is-it-warm", "status", "config"]
+)
+def test_a_daily_command_loads_only_what_it_needs(tmp_path: pathlib.Path, words: str) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gitmem", *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=clean_env(tmp_path),
+    )
+    names = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "gitmem.cli" in names and names & UNWANTED == set()

@@ -390,6 +390,23 @@ def test_a_prompt_asks_the_encoder_in_a_process_beside_and_loads_no_numpy(hooks:
     assert probed(f"again: {question}").startswith("0 [")
 
 
+def test_recall_asks_the_encoder_in_a_process_beside(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "index", "--all")
+    argv = [sys.executable, "-X", "importtime", "-m", "gitmem", "recall", QUESTION, "--json"]
+    done = lab.run(repo, *argv)
+    assert "gitmem.embedding.reader" in done.stderr
+    assert "gitmem.embedding.encoder\n" not in done.stderr, "the process beside loads it"
+    answer = json.loads(done.stdout)
+    assert answer["hits"][0]["body"] == BODY and not answer["degraded"]
+    asked = json.dumps({"_id": "1", "text": QUESTION})
+    (line,) = lab.mem(repo, "recall", "--batch", "-", stdin=asked).splitlines()
+    scores = [
+        [(hit["id"], hit["score"]) for hit in json.loads(one)["hits"]]
+        for one in (line, done.stdout)
+    ]
+    assert scores[0] == scores[1], "a batch asks in its own process"
+
+
 @pytest.mark.parametrize("made", [False, True], ids=["no vectors yet", "all vectors"])
 def test_a_prompt_that_words_settle_waits_for_no_vector_until_all_are_made(
     lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch, made: bool

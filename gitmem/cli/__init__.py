@@ -73,7 +73,7 @@ def run(argv: list[str]) -> int:
         refused(f"no such command: {word}{meant}", _ALL_COMMANDS)
         return 2
     try:
-        status = load(word)(argv, prog_name="git mem", standalone_mode=False)
+        status = (load(word) if word else app)(argv, prog_name="git mem", standalone_mode=False)
     except _ClickError as e:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from .. import doctor, setup, sync
+from .. import setup, sync
 from ..agents import receipts
 from ..anchors import anchor_state_update
 from ..capture import suggestions
@@ -19,9 +19,9 @@ from ..engine.filters import Filter
 from ..feedback import usage_stats
 from ..git import config as settings
 from ..hooks import githooks
-from ..library import chosen_vectors
 from ..memory import commit_hits, listing, proposals
 from ..models import chosen, llamavec, registry
+from ..opening import chosen_vectors
 from ..store import Store
 from .common import values
 from .options import Answer, argument, command, flag, text
@@ -219,6 +219,8 @@ def doctor_command(
 
     Changes nothing unless asked.
     """
+    from .. import doctor  # most of the program: `status` and `config` do not wait for it
+
     findings = doctor.examine(store)
     done = doctor.repair(findings) if repair else []
     if done:

@@ -10,7 +10,7 @@ import typer
 from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
 from ..core.errors import MemError
-from ..library import chosen_vectors
+from ..opening import chosen_vectors
 from .common import opened, warn, write_file
 from .options import Answer, argument, command, number, text
 

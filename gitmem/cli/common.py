@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
-from .. import library
+from .. import opening
 from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
@@ -29,7 +29,7 @@ def warn(line: str) -> None:
 @contextmanager
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
-    with library.opened(os.environ, warn=warn, needs_enabled=needs_enabled) as store:
+    with opening.opened(os.environ, None, warn, needs_enabled=needs_enabled) as store:
         if sys.stderr.isatty():
             store.progress = progress
         use_colours(store.settings.git.get("color.ui", ""))

@@ -2,7 +2,7 @@
 
 import os
 
-from .. import library, prefork_server
+from .. import opening, prefork_server
 from . import app
 from .common import needs_mcp, warn
 
@@ -14,7 +14,7 @@ def mcp_command() -> int:
     """
     needs_mcp()
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
-    with library.opened(os.environ, place, warn) as store:
+    with opening.opened(os.environ, place, warn) as store:
         common_dir = store.repo.common_dir
     with prefork_server.beside(common_dir):
         from .. import mcp_server  # its threads come after the fork

@@ -5,8 +5,9 @@ from typing import Any
 
 from .. import render
 from ..core.errors import MemError, UsageError
-from ..library import chosen_vectors
+from ..embedding import reader
 from ..memory import listing, recall
+from ..opening import chosen_vectors
 from ..store import Store
 from . import app
 from .common import json_lines, tell_elsewhere, write, write_json
@@ -51,6 +52,7 @@ def recall_command(
         for id, hits in answers:
             write_json({"_id": id, "hits": hits})
         return 0
+    how["encoder"] = reader.begun(question)
     with model as vectors:
         answer = recall.recall(store, question, conditions, vectors=vectors, **how)
     status = _say(answer, as_json, explain, all_hits, any(filters))

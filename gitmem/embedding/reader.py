@@ -61,6 +61,24 @@ def _cut(question: str) -> str:
     return ends(question, _QUESTION)
 
 
+_begun: list[Beside] = []
+
+
+def begin() -> None:
+    """Begins to load the encoder beside a command that will ask one question: `begun` has it."""
+    if made := beside():
+        _begun.append(made)
+
+
+def begun(question: str) -> Read | None:
+    """What reads the one question that a command asks, and begins to; None where nothing began."""
+    if not _begun:
+        return None
+    made = _begun.pop()
+    made.begin(question)
+    return made.read
+
+
 def beside() -> Beside | None:
     """Begins to load the encoder in a fork. None where no process is left, or the system has none.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from ..core import commit_message, record
+from ..core import record
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
 from .anchor_state_store import REACHABLE, UNMERGED, AnchorState
@@ -160,6 +160,8 @@ def _lines(git: Git, ids: list[str]) -> list[tuple[str, bytes, int]]:
 
 def _line(commit: Commit) -> bytes:
     """The record of a commit; b"" where it says nothing."""
+    from ..core import commit_message  # its patterns take 3 ms, and a question needs none
+
     subject, body = commit_message.split(commit.message)
     if not commit_message.informs(commit.author, subject, body):
         return b""

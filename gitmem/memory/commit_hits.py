@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..anchors import snapshot_view
-from ..core import commit_message, record, text
+from ..core import record, text
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
@@ -239,6 +239,8 @@ def unsearched(waiting: int) -> str:
 
 def draft(store: Store, revision: str) -> dict[str, Any]:
     """A commit as `remember` wants it: what its message says, about its files. Raises MemError."""
+    from ..core import commit_message  # its patterns take 3 ms, and a question needs none
+
     id = store.repo.commit(revision)
     if not id:
         raise MemError(f"no commit '{revision}' in this repository")

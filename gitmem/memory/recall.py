@@ -40,7 +40,8 @@ class Searcher(Search):
     """A search that asks git where memories stand.
 
     `hot`: reads what the worker has found instead. `vectors`: the model that the user chose, which
-    ranks if every memory has a vector of it. `without`: why the answer is less than it could be.
+    ranks if every memory has a vector of it. `encoder`: what reads the question, if not this
+    process. `without`: why the answer is less than it could be.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Searcher(Search):
         all_branches: bool = False,
         hot: bool = False,
         vectors: LlamaVectors | None = None,
+        encoder: reader.Read | None = None,
     ) -> None:
         past = cache if isinstance(cache, Snapshot) else None
         reasons = [past.reason if past else "", store.reduced, unread.remark(cache)]
@@ -60,7 +62,7 @@ class Searcher(Search):
             store.table.vector,
             None if all_branches else self.stands_of,
             aged=self._worst,
-            encoder=reader.read if store.settings.flag("encoder") else None,
+            encoder=(encoder or reader.read) if store.settings.flag("encoder") else None,
             unasked=hot and not past,
             chosen=_model(cache, vectors, self.without),
         )
@@ -160,19 +162,22 @@ def answers(
     hot: bool = False,
     only: str = "",
     vectors: LlamaVectors | None = None,
+    encoder: reader.Read | None = None,
 ) -> list[dict[str, Any]]:
     """Each answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
     `only`: "memories" or "history"; commits are no part of a `hot` answer, and as of a revision
     only those that it reaches. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new
     records (with more, the answer is degraded) and leaves out what `mem.trust` does not let be
-    injected. `vectors`: the model that the user chose, which ranks then.
+    injected. `vectors`: the model that the user chose, which ranks then. `encoder`: what reads the
+    one question, if not this process.
     """
     beside = not hot and commit_hits.searchable(store, wanted, only)
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
-            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, vectors=vectors)
+            how: Any = {"vectors": vectors, "encoder": encoder}
+            searcher = Searcher(store, seen, all_branches=all_branches, hot=hot, **how)
             if hot:
                 chosen = _injectable(searcher, chosen)
             made = [_answer(searcher, query, chosen, limit) for query in queries]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ..core.errors import MemError
 from ..git import memfile
 from ..git.config import Config
-from . import fetch, llamaproc, registry
+from . import llamaproc, registry
 from .registry import EMBEDDING, LANGUAGE
 
 FAILED = "model.failed"
@@ -109,6 +109,8 @@ def _write(where: str, entries: dict[str, Installed]) -> None:
             json.dump([m._asdict() for m in entries.values()], f, indent=1)
         os.replace(new, path)
     except OSError as e:
+        from . import fetch
+
         raise MemError(f"cannot write '{path}': {e.strerror}", hint=fetch.ELSEWHERE) from None
 
 
@@ -158,6 +160,8 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
         raise MemError(f"no file '{path}'")
     if not is_gguf(path):
         raise MemError(f"'{path}' is no GGUF file", hint="llama.cpp reads models of this format")
+    from . import fetch  # takes 20 ms to load
+
     found = fetch.digest(path)
     if sha256 and found != sha256.lower():
         raise MemError(f"'{path}' has the SHA-256 {found}, not {sha256.lower()}")

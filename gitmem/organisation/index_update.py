@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .. import __version__, library
+from .. import __version__, opening
 from ..core import fold, record, redact
 from ..core.digest import sha256
 from ..core.errors import MemError, Refused
@@ -62,7 +62,7 @@ def update(
     for place in places:
         called = name or place
         try:
-            with library.opened(environ, place, warn) as store:
+            with opening.opened(environ, place, warn) as store:
                 called = name or name_of(store)
                 yield _one(index, store, called, dry_run, progress)
         except (MemError, OSError) as e:
