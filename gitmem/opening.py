@@ -50,7 +50,7 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
     or it cannot be used (then a line says why).
     """
     setting = store.settings["embedModel"]
-    if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
+    if not setting:
         yield None
         return
     from .models import chosen, llamavec, registry

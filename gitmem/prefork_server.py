@@ -99,7 +99,7 @@ def _load_model(common_dir: str) -> None:
     top, name = os.path.split(common_dir)
     with suppress(OSError, MemError):  # prompts go on without it
         here = discover.find(top if name == ".git" else common_dir, os.environ)
-        if here and (here.settings["embedModel"] or os.environ.get("GIT_MEM_EMBED_MODEL")):
+        if here and here.settings.replaced:
             from .models import warm_vectors
 
             if model := warm_vectors.start(here.settings, os.environ):

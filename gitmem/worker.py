@@ -290,6 +290,7 @@ def _encode(store: Store) -> None:
             if made and not model_vectors.missing(cache, made):  # it would be loaded for nothing
                 from .engine import hubness
 
+                model_vectors.drop_others(cache, made)
                 hubness.refresh(cache, made)
                 return 0
             if not encoding.fill(cache, model=model):

@@ -401,6 +401,6 @@ def test_index_waits_for_a_worker_that_is_at_it(lab: Lab) -> None:
         store.with_cache(lambda cache: cache.db.execute("DELETE FROM head"))
         worker = threading.Timer(1.0, lock.close)
         worker.start()
-        lab.mem(repo, "index")
+        assert "another process" not in lab.mem(repo, "index")
         worker.join()
         assert store.with_cache(anchor_state_store.slots)[0]

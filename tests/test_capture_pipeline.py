@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -230,6 +231,33 @@ def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) ->
         pipeline.SUGGESTED,
         first.id,
     )
+
+
+CHAIN = [
+    "Decision: we use SQLite for the index",
+    "Decision: we switched from SQLite to PostgreSQL for the index",
+    "Decision: we switched from PostgreSQL to MySQL for the index",
+    "Decision: we switched from MySQL to DuckDB for the index",
+]
+
+
+def test_no_decision_is_to_take_the_place_of_a_later_one(store: Store) -> None:
+    dry = pipeline.keep(store, heard(*CHAIN), dry=True)
+    done = pipeline.keep(store, heard(*CHAIN))
+    places = {outcome.id: place for place, outcome in enumerate(done)}
+    assert all(places[outcome.old] < place for place, outcome in enumerate(done) if outcome.old)
+    assert done[1].old == done[0].id
+    assert [one.status for one in dry] == [one.status for one in done], "it says what would be"
+
+
+def test_comparing_a_run_makes_few_vectors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    near = similarity.near
+    words = "cache queue proxy shell index store drive socket".split()
+    pairs = itertools.permutations(words, 2)
+    monkeypatch.setattr(similarity, "near", lambda *of: (made.append(1), near(*of))[1])
+    pipeline.keep(store, heard(*(f"Decision: {one} holds {other}" for one, other in pairs)))
+    assert len(made) < 60, "of 1,770 pairs few look as if one changes the other"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.engine import cache_check, model_vectors, nearness
+from gitmem.engine import cache_check, encoding, model_vectors, nearness
 from gitmem.engine.cache import Cache, Connection, Damaged
 from gitmem.engine.filters import Filter
 from gitmem.engine.int8_vectors import sign_code
@@ -60,10 +60,10 @@ def store(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     opened.close()
 
 
-def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) -> tuple[int, int]:
+def fill(store: Store, model: llamavec.LlamaVectors, **how: int) -> tuple[int, int]:
     return store.with_cache(
         lambda cache: (
-            model_vectors.fill(cache, model, most=most),
+            model_vectors.fill(cache, model, **how),
             model_vectors.missing(cache, model.space),
         )
     )[0]
@@ -92,14 +92,11 @@ def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
     assert sum(told) == 1
 
 
-def test_what_was_made_before_a_crash_is_kept(
-    store: Store, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_vectors, "BATCH", 1)
+def test_what_was_made_before_a_crash_is_kept(store: Store, lab: Lab) -> None:
     lab.mem(store.repo.top, "remember", "a crash of the model")
     lab.mem(store.repo.top, "remember", "the newest is taken first")
     with vectors() as model, pytest.raises(llamavec.NoVectors, match="does not answer"):
-        fill(store, model)
+        fill(store, model, batch=1)
     with vectors() as model:
         assert store.with_cache(lambda cache: model_vectors.missing(cache, model.space))[0] == 4
 
@@ -433,6 +430,12 @@ def test_a_text_has_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.process is process, "it was not killed meanwhile"
 
 
+def test_a_portion_of_a_slow_model_ends_in_time(store: Store) -> None:
+    """It looked at the time after 32 texts only, which may take longer than the worker lives."""
+    with vectors() as model:
+        assert store.with_cache(lambda cache: encoding.fill(cache, 0.0, model=model))[0] == 1
+
+
 def test_a_file_that_was_written_over_gives_no_vectors(tmp_path: pathlib.Path) -> None:
     """Where it is mapped, what a loaded model answers changes with it; its space would not."""
     (file := tmp_path / "model").write_bytes(b"one")
@@ -459,11 +462,17 @@ def test_the_worker_loads_no_model_for_nothing(lab: Lab, monkeypatch: pytest.Mon
     monkeypatch.setattr(chosen, "choice", lambda *_: choice)
     monkeypatch.setattr(llamavec, "of", of)
     for text in ("a hound", "a dog"):
-        lab.mem(repo, "remember", text, env={"GIT_MEM_EMBEDMODEL": "none"})
+        lab.mem(repo, "remember", text, env={"GIT_MEM_EMBED_MODEL": "none"})
         worker.run(str(repo / ".git"), lab.env, linger=0)
         assert started.pop() and not started
         worker.run(str(repo / ".git"), lab.env, linger=0)
         assert not started, "every memory has its vector"
+    store = open_store(lab.env, str(repo))
+    left = {1: bytes([1] * 8)}
+    store.with_cache(lambda cache: cache.keep(1, lambda db: model_vectors.put(db, "old", left)))
+    worker.run(str(repo / ".git"), lab.env, linger=0)
+    assert "old" not in held(store), "nobody asks it any more"
+    store.close()
 
 
 def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:

@@ -341,7 +341,9 @@ def test_in_a_partial_clone_any_number_of_names_is_found_directories_too(
     lab: Lab, tale: Tale
 ) -> None:
     tale.write("d/e/f.txt", TEXT).commit()
-    names = ["d", "d/e/f.txt", "d/e", *(f"{n}/{'x' * 200}" for n in range(10_000)), "a.txt"]
+    long = [f"{n}/" + "/".join(["日" * 80] * 49) for n in range(300)]  # 12 kB each
+    some = [f"{n}/{'x' * 200}" for n in range(10_000)]
+    names = ["d", "d/e/f.txt", "d/e", *some, *long, "a.txt"]
     with opened(tale.repo) as store:
         store.repo.git.promised = True
         ids = store.repo.git.entries([("HEAD", name) for name in names])

@@ -115,13 +115,23 @@ def test_it_ends_with_them_while_it_is_loaded_too(
 def test_other_settings_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     with warm(monkeypatch) as model:
         mine = config.build({"mem.embedmodel": "stub"}, {}, {}, strict=False)
-        other = config.build({}, {}, {}, strict=False)
-        assert model.serves(mine, {}) and model.serves(other, {"GIT_MEM_EMBED_MODEL": "stub"})
-        assert not model.serves(other, {})
-        assert not model.serves(mine, {"GIT_MEM_EMBED_MODEL": "another"})
+        named = config.build({}, {}, {"GIT_MEM_EMBED_MODEL": "stub"}, strict=False)
+        assert model.serves(mine) and model.serves(named)
+        assert not model.serves(config.build({}, {}, {}, strict=False))
+        another = {"GIT_MEM_EMBED_MODEL": "another"}
+        assert not model.serves(config.build({"mem.embedmodel": "stub"}, {}, another, strict=False))
+
+
+def test_a_model_whose_process_has_ended_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder was not asked either, and each prompt asked for a worker that made nothing."""
+    mine = config.build({"mem.embedmodel": "stub"}, {}, {}, strict=False)
+    with warm(monkeypatch) as model:
+        assert asked(model, "crash") is None
+        until(lambda: not model.serves(mine))
 
 
 def test_without_a_choice_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     none = config.build({}, {}, {}, strict=False)
     assert warm_vectors.start(none, {}) is None
-    assert warm_vectors.start(none, {"GIT_MEM_EMBED_MODEL": "/nowhere.gguf"}) is None
+    gone = config.build({}, {}, {"GIT_MEM_EMBED_MODEL": "/nowhere.gguf"}, strict=False)
+    assert warm_vectors.start(gone, {}) is None

@@ -95,7 +95,7 @@ warm: list[WarmVectors] = []  # in a fork, the model that `prefork_server` keeps
 def chosen(call: Call) -> Chosen | None:
     """What asks the model that the user chose, where it is loaded."""
     for model in warm:
-        if model.serves(call.here.settings, call.environ):
+        if model.serves(call.here.settings):
             return model.question
     return None
 

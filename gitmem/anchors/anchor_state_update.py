@@ -54,12 +54,13 @@ def update_later(
             spool.ask(store.repo.common_dir)
 
 
-def update(store: Store, seconds: float = BACKGROUND, patience: float = 0.0) -> None:
+def update(store: Store, seconds: float = BACKGROUND, patience: float = 0.0) -> bool:
     """Brings the kept states up to date, in about `seconds`; what git said until then is kept, and
-    the next call goes on there. Does nothing if another process is at it for `patience` seconds.
+    the next call goes on there. False, and nothing is done, where another process is at it for
+    `patience` seconds.
     """
     if not os.path.isdir(store.repo.mem_dir):
-        return
+        return True
 
     def work(cache: Cache) -> None:
         end = time.monotonic() + seconds
@@ -69,6 +70,7 @@ def update(store: Store, seconds: float = BACKGROUND, patience: float = 0.0) -> 
     with cache_lock.locked(_lock(store), patience) as free:
         if free:
             store.with_cache(work, refresh=False)
+    return free
 
 
 def _update(repo: Repo, cache: Cache, end: float) -> None:

@@ -7,7 +7,7 @@ Words decide (`memory/similarity`); vectors only choose the memories to compare 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..core import record
@@ -39,8 +39,8 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
 class Comparison(NamedTuple):
     """`known`: the id of what has the text, with the `reason`. `replaces`: the id of the memory
-    that the text takes the place of. `waits`: it changes another text of the run, which has to be
-    stored first. All empty for a new text.
+    that the text takes the place of, or its text where a dry run has kept that. `waits`: it changes
+    another text of the run, which has to be stored first. All empty for a new text.
     """
 
     known: str = ""
@@ -52,7 +52,11 @@ class Comparison(NamedTuple):
 class Known:
     """What texts of one run are compared with; grows with each text that is new."""
 
-    def __init__(self, store: Store, texts: list[str]) -> None:
+    def __init__(
+        self, store: Store, texts: list[str], kept: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """`kept`: texts and types that a dry run would have stored by now."""
+
         def read(cache: Cache) -> list[list[tuple[float, dict[str, Any]]]]:
             # By the text alone: the title may be another.
             rows = cache.db.execute(
@@ -69,7 +73,8 @@ class Known:
 
         self._table = store.table
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
-        self._new: list[tuple[str, str]] = []  # text and type
+        self._kept = kept[-_SAME_RUN:]
+        self._new: list[tuple[str, str]] = []  # text and type, of those that wait, too
 
     def compare(self, text: str, type: str) -> Comparison:
         """Compares one of the texts; a new one counts as known from then on."""
@@ -96,13 +101,16 @@ class Known:
                     found = Comparison(replaces=str(data["id"]))
                     break
             else:
-                if any(self._changes(text, *other) for other in recent):
-                    return Comparison(waits=True)
+                changed = [old for old, of in self._kept if self._changes(text, old, of)]
+                if changed:
+                    found = Comparison(replaces=changed[-1])
+                elif any(self._changes(text, *other) for other in recent):
+                    found = Comparison(waits=True)
         self._new.append((text, type))
         return found
 
     def _changes(self, text: str, other: str, type: str) -> bool:
         """Whether a text changes one that was said before it in the same run."""
-        return type in similarity.STANDING and similarity.changes(
-            text, other, similarity.near(self._table, text, other)
-        )
+        if type not in similarity.STANDING or not similarity.changes(text, other, 1.0):
+            return False  # words say so without the vectors
+        return similarity.changes(text, other, similarity.near(self._table, text, other))

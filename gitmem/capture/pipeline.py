@@ -83,8 +83,9 @@ def keep(
     outcomes = [Outcome(SKIPPED)] * len(given)
     auto = () if ask_first else (classify.AUTO,)
     selected = _judged(store, given, outcomes, ask, model)
+    told: list[tuple[str, str]] = []
     while selected:
-        new, selected = _new(store, selected, outcomes)
+        new, selected = _new(store, selected, outcomes, told)
         sure = [s for s in new if not s.old and s.judgement.tier in auto]
         unsure = [s for s in new if s.old or s.judgement.tier not in auto]
         unsure.sort(key=lambda s: -s.judgement.confidence)
@@ -100,6 +101,7 @@ def keep(
             became = {remember.STORED: status, remember.DUPLICATE: KNOWN}
             for s, r in zip(chosen, results, strict=True):
                 outcomes[s.place] = _outcome(s, became.get(r.status, REFUSED), r.id, r.reason)
+        told += [(s.candidate.text, s.judgement.type) for s in sure if dry]
     return outcomes
 
 
@@ -233,12 +235,15 @@ def thresholds(store: Store) -> tuple[float, float]:
 
 
 def _new(
-    store: Store, selected: list[_Selected], outcomes: list[Outcome]
+    store: Store,
+    selected: list[_Selected],
+    outcomes: list[Outcome],
+    kept: list[tuple[str, str]],
 ) -> tuple[list[_Selected], list[_Selected]]:
-    """(the candidates that say something new, those that change one of them: these are compared
-    again when it is stored).
+    """(the candidates that say something new, those that change one of them or one that waits:
+    these are compared again when it is stored). `kept`: as for `duplicates.Known`.
     """
-    known = duplicates.Known(store, [s.candidate.text for s in selected])
+    known = duplicates.Known(store, [s.candidate.text for s in selected], kept)
     new: list[_Selected] = []
     later: list[_Selected] = []
     with store.progress("comparing", len(selected)) as advance:

@@ -155,13 +155,15 @@ def index_command(
 
     memories, _ = store.with_cache(count, deep=rebuild)
     space = store.table.space
-    anchor_state_update.update(store, patience=10.0)  # a worker may be at it
+    complete = anchor_state_update.update(store, patience=10.0)  # a worker may be at it
     history = commit_hits.take_in(store)
     made = _better_vectors(store) if all else None
     seconds = time.perf_counter() - start
     facts = {"memories": memories, "space": space, "history": history}
     facts.update(seconds=round(seconds, 3), **(made or {}))
     lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
+    if not complete:
+        lines.append("another process still looks where memories stand")
     if history["of"]:
         lines.append("{commits:,} of {of:,} commits are searchable".format(**history))
     if made:

@@ -70,7 +70,9 @@ def fill(
     if not found:
         return 0
     until = None if seconds is None else time.monotonic() + seconds
-    made = model_vectors.fill(cache, found, progress, until=until, wait=seconds or PORTION)
+    batch = 1 if model else model_vectors.BATCH  # a text may take a chosen model a minute
+    wait = seconds or PORTION
+    made = model_vectors.fill(cache, found, progress, until=until, wait=wait, batch=batch)
     from . import hubness
 
     hubness.refresh(cache, found.space)

@@ -70,10 +70,12 @@ def fill(
     most: int | None = None,
     until: float | None = None,
     wait: float = 0.0,
+    batch: int = BATCH,
 ) -> int:
     """Makes the vectors that are missing, the newest memories first, at most `most` and up to
     `until` (monotonic); returns how many were made. Waits for another process that makes
-    some, `wait` seconds: two would make the same ones.
+    some, `wait` seconds: two would make the same ones. `batch`: how many texts at a time, between
+    which it looks at the time.
 
     When none is missing any more, vectors of other spaces are dropped. Raises
     what the embedder raises; what was made before is kept.
@@ -85,8 +87,8 @@ def fill(
         wanted = _lacking(cache, space)[:most]
         since = time.monotonic()
         try:
-            for i in range(0, len(wanted), BATCH):
-                found = [(pair, _text(cache, *pair)) for pair in wanted[i : i + BATCH]]
+            for i in range(0, len(wanted), batch):
+                found = [(pair, _text(cache, *pair)) for pair in wanted[i : i + batch]]
                 part = {pair: text for pair, text in found if text is not None}
                 made += zip(part, embedder.embed(list(part.values())), strict=True)
                 progress(len(part))
@@ -98,11 +100,11 @@ def fill(
         finally:
             done += _keep(cache, space, made)
     if not missing(cache, space):
-        _drop_others(cache, space)
+        drop_others(cache, space)
     return done
 
 
-def _drop_others(cache: Cache, space: str) -> None:
+def drop_others(cache: Cache, space: str) -> None:
     """Removes the vectors of all other spaces."""
     others = "FROM {} WHERE space <> ?"
     if cache.db.execute(f"SELECT 1 {others.format('model_code')}", (space,)).fetchone():

@@ -89,6 +89,7 @@ def _settings() -> dict[str, tuple[str | tuple[str, ...], str, bool, str]]:
 
 SETTINGS = _settings()
 BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
+_VARIABLES = {"embedModel": "GIT_MEM_EMBED_MODEL"}  # the others are GIT_MEM_ and the name
 # Used in the place of an invalid value: a mistyped policy must not hand out more.
 _SAFE = {"trust": "allowed-signers"}
 
@@ -179,7 +180,7 @@ def build(
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
     for name, (kind, default, _, _) in SETTINGS.items():
-        variable = "GIT_MEM_" + name.upper()
+        variable = _VARIABLES.get(name, "GIT_MEM_" + name.upper())
         values[name], origins[name] = default, "default"
         for origin, text in (
             (variable, environ.get(variable)),

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import IO, Any
 
 from ..core.errors import GitFailed, MemError
@@ -32,7 +33,7 @@ _FOREIGN = (
     " GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS"
 )
 _PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-_NAMES = 200  # of a command: the kernel takes 2 MB of them, and a name may have 4,096 bytes
+_NAMES = 500_000  # bytes of a command's names: the kernel takes 2 MB
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
 
 
@@ -222,8 +223,9 @@ class Git:
             literal = [f":(top,literal){name}" for name in some if name and name != "."]
             # -t: also a directory above another name
             words = ("ls-tree", "-t", "-z", "--full-tree", "--end-of-options", rev, "--")
-            for at in range(0, len(literal), _NAMES):
-                rows = self.limited(None, *words, *literal[at : at + _NAMES])[0].split(b"\0")
+            sizes = accumulate(len(os.fsencode(name)) + 1 for name in literal)
+            for _, part in groupby(zip(sizes, literal, strict=True), lambda of: of[0] // _NAMES):
+                rows = self.limited(None, *words, *(name for _, name in part))[0].split(b"\0")
                 for row in rows[:-1]:
                     head, _, path = row.partition(b"\t")
                     out[rev, path.decode("utf-8", "surrogateescape")] = head.split()[2].decode()

@@ -21,7 +21,6 @@ from ..git.config import Config
 from . import chosen, llamavec, registry
 
 _LARGEST = 1 << 16  # bytes of a question, and of an answer
-_VARIABLE = "GIT_MEM_EMBED_MODEL"
 
 
 def start(settings: Config, environ: Mapping[str, str]) -> WarmVectors | None:
@@ -31,11 +30,7 @@ def start(settings: Config, environ: Mapping[str, str]) -> WarmVectors | None:
     choice = chosen.choice(registry.EMBEDDING, settings["embedModel"], environ)
     if not choice.path or choice.problem:
         return None
-    return WarmVectors(choice, _wanted(settings, environ))
-
-
-def _wanted(settings: Config, environ: Mapping[str, str]) -> str:
-    return environ.get(_VARIABLE) or settings["embedModel"]
+    return WarmVectors(choice, settings["embedModel"])
 
 
 class WarmVectors:
@@ -51,9 +46,9 @@ class WarmVectors:
         theirs.close()
         self._ask.setblocking(False)
 
-    def serves(self, settings: Config, environ: Mapping[str, str]) -> bool:
-        """Whether this is the model that these settings name."""
-        return _wanted(settings, environ) == self._name
+    def serves(self, settings: Config) -> bool:
+        """Whether this is the model that these settings name, and its process lives."""
+        return settings["embedModel"] == self._name and not _closed(self._ask.fileno())
 
     def question(self, text: str, until: float) -> tuple[str, bytes] | None:
         """(space, vector of the question); None where it does not come until then (monotonic)."""
