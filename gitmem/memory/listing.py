@@ -27,10 +27,7 @@ _PART = 1_000  # memories read at a time
 def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     """One row of each memory that passes the filter, newest first."""
     sql, args = wanted.sql()
-    rows = cache.db.execute(
-        f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first(cache)}, nth, row",
-        args,
-    )
+    rows = cache.db.execute(f"{sql} ORDER BY {newest_first(cache)}, nth, row", args)
     return memory_rows.firsts(cache, [row for (row,) in rows])
 
 
