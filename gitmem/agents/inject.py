@@ -169,8 +169,7 @@ def _search(
 
 def sure_hits(search: Search, question: str, wanted: Filter, limit: int) -> list[Hit]:
     """The hits of a question whose answer is sure enough to be told unasked, else []."""
-    hits, _, sure = search.ask(question, wanted, max(FEW, limit))
-    return hits if sure >= verdict.TELL_FROM else []
+    return search.ask(question, wanted, max(FEW, limit), verdict.TELL_FROM)[0]
 
 
 def worth_telling(hits: Sequence[Hit]) -> list[Hit]:

@@ -87,8 +87,12 @@ class Search:
         self.behind = False
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
 
-    def ask(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
-        """(hits best first, verdict, probability that the answer is among the first hits)."""
+    def ask(
+        self, query: str, wanted: Filter, limit: int, least: float = 0.0
+    ) -> tuple[list[rank.Hit], str, float]:
+        """(hits best first, verdict, probability that the answer is among the first hits). With a
+        lower probability than `least` there are no hits, and nobody works on their order.
+        """
         cache = self.cache
         question = Question(query, cache)
         sql, args = ("", []) if wanted.empty else wanted.sql()
@@ -97,6 +101,8 @@ class Search:
         match = text.match_expression(rare)
         lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args) if rare else []
         hits, sure = self._ranked(question, lexical, allowed)
+        if sure < least:
+            return [], "MISS", sure
         covered = question.covered(hits)
         seen = hits[: max(limit * _SEEN, _LEAST)]
         scores = {hit.row: hit.fused for hit in seen}
