@@ -51,13 +51,13 @@ def main() -> int:
         from .completion import complete
 
         return complete.main(sys.argv[2:])
-    if sys.argv[1:2] == ["recall"]:
-        from .embedding import reader
-
-        reader.begin()  # it takes as long as everything below
     from .core.errors import MemError
 
     try:
+        if sys.argv[1:2] == ["recall"]:
+            from .embedding import reader
+
+            reader.begin()  # it takes as long as everything below
         if sys.argv[1:2] == ["worker"] and len(sys.argv) == 3:
             return _worker(sys.argv[2])
         from .cli import run

@@ -241,12 +241,29 @@ CHAIN = [
 ]
 
 
-def test_no_decision_is_to_take_the_place_of_a_later_one(store: Store) -> None:
-    dry = pipeline.keep(store, heard(*CHAIN), dry=True)
-    done = pipeline.keep(store, heard(*CHAIN))
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (CHAIN, {1: 0, 3: 2}),
+        (
+            [
+                "Decision: we switched from MongoDB to MySQL for the index",
+                "Decision: we switched from SQLite to MySQL for the index",
+                "Decision: we use SQLite for the index",
+            ],
+            {1: 0},
+        ),
+    ],
+)
+def test_no_decision_is_to_take_the_place_of_a_later_one(
+    store: Store, said: list[str], expected: dict[int, int]
+) -> None:
+    dry = pipeline.keep(store, heard(*said), dry=True)
+    done = pipeline.keep(store, heard(*said))
     places = {outcome.id: place for place, outcome in enumerate(done)}
-    assert all(places[outcome.old] < place for place, outcome in enumerate(done) if outcome.old)
-    assert done[1].old == done[0].id
+    found = {place: places[outcome.old] for place, outcome in enumerate(done) if outcome.old}
+    assert all(old < place for place, old in found.items()) and found == expected
+    assert not any(one.old for one in dry), "nothing is stored that could have an id"
     assert [one.status for one in dry] == [one.status for one in done], "it says what would be"
 
 

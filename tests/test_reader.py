@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
 import pytest
+from conftest import clean_env
 
 from gitmem.embedding import reader
 
@@ -40,6 +43,53 @@ def test_it_answers_as_this_process_does() -> None:
     assert beside.read(QUESTION, TEXTS[:1], late) == here[:1], "asked again, of an ended process"
     unasked = started()
     assert unasked.read(QUESTION, (), 0.0) == here[:1], "nobody said before what would be asked"
+
+
+def begun() -> reader.Beside:
+    """What `begun` will hand out."""
+    reader.begin()
+    return reader._begun[-1]
+
+
+def test_a_command_whose_process_was_killed_reads_the_question_itself() -> None:
+    """A recall that the system stopped for ten seconds, or killed for memory, found nothing."""
+    here = reader.read(QUESTION, TEXTS)
+    made = begun()
+    os.kill(made._pid, signal.SIGSTOP)  # it may have read the question already
+    ask = reader.begun(QUESTION)
+    os.kill(made._pid, signal.SIGKILL)
+    assert ask and ask(QUESTION, TEXTS) == here
+    begun()
+    ask = reader.begun(QUESTION)
+    assert ask and ask(QUESTION, iter(TEXTS)) == here
+    assert ask(QUESTION, iter(TEXTS)) == here, "the cache was read again"
+    assert reader.begun(QUESTION) is None
+
+
+def test_where_there_is_no_encoder_a_command_does_not_look_for_it_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "encoder", lambda: None)
+    begun()
+    ask = reader.begun(QUESTION)
+    monkeypatch.setattr(reader, "encoder", lambda: pytest.fail("looked for here"))
+    assert ask and ask(QUESTION) == []
+
+
+def test_a_command_leaves_no_process(tmp_path: pathlib.Path) -> None:
+    """Where the first process looks after none, each stayed as a zombie."""
+    program = (
+        "import os, subprocess, sys\n"
+        "import ctypes; ctypes.CDLL(None).prctl(36, 1)\n"  # orphans become ours
+        "for words in (['recall', 'x'], ['recall', '-h'], ['recall']):\n"
+        "    subprocess.run([sys.executable, '-m', 'gitmem', *words], capture_output=True)\n"
+        "try: print(os.waitpid(-1, 0))\nexcept ChildProcessError: print('none')\n"
+    )
+    argv = [sys.executable, "-c", program]
+    env = clean_env(tmp_path)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, env=env, check=True)
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout == "none\n", done.stderr
 
 
 def test_a_process_that_loads_little_reads_the_same() -> None:

@@ -276,6 +276,8 @@ EXIT = (
 
 
 def environment() -> list[tuple[str, str]]:
+    from gitmem.git.config import variable_of
+
     out = [
         (
             "GIT_MEM_DISABLE",
@@ -286,7 +288,7 @@ def environment() -> list[tuple[str, str]]:
         )
     ]
     out += [
-        ("GIT_MEM_" + name.removeprefix("mem.").upper(), f"Goes before the setting `{name}`.")
+        (variable_of(name.removeprefix("mem.")), f"Goes before the setting `{name}`.")
         for name, *_ in settings()
     ]
     out += [

@@ -39,24 +39,20 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
 class Comparison(NamedTuple):
     """`known`: the id of what has the text, with the `reason`. `replaces`: the id of the memory
-    that the text takes the place of, or its text where a dry run has kept that. `waits`: it changes
-    another text of the run, which has to be stored first. All empty for a new text.
+    that the text takes the place of; `changes`: the place in the run of the text that it does,
+    -1 for none. All empty for a new text.
     """
 
     known: str = ""
     reason: str = ""
     replaces: str = ""
-    waits: bool = False
+    changes: int = -1
 
 
 class Known:
     """What texts of one run are compared with; grows with each text that is new."""
 
-    def __init__(
-        self, store: Store, texts: list[str], kept: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        """`kept`: texts and types that a dry run would have stored by now."""
-
+    def __init__(self, store: Store, texts: list[str]) -> None:
         def read(cache: Cache) -> list[list[tuple[float, dict[str, Any]]]]:
             # By the text alone: the title may be another.
             rows = cache.db.execute(
@@ -73,11 +69,12 @@ class Known:
 
         self._table = store.table
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
-        self._kept = kept[-_SAME_RUN:]
-        self._new: list[tuple[str, str]] = []  # text and type, of those that wait, too
+        self._new: list[tuple[str, str, int]] = []  # text, type, place
 
-    def compare(self, text: str, type: str) -> Comparison:
-        """Compares one of the texts; a new one counts as known from then on."""
+    def compare(self, text: str, type: str, place: int) -> Comparison:
+        """Compares one of the texts; a new one counts as known from then on. `place`: in the run,
+        in which only later texts change earlier ones.
+        """
         if content_digest("", text) in self._forgotten_digests or any(
             similarity.repeats(text, old) for old in self._forgotten
         ):
@@ -89,7 +86,7 @@ class Known:
             if similarity.repeats(text, s.body):
                 return Comparison(s.id, f"it was proposed, and is {s.state}")
         recent = self._new[-_SAME_RUN:]
-        if any(similarity.repeats(text, other) for other, _ in recent):
+        if any(similarity.repeats(text, other) for other, *_ in recent):
             return Comparison(reason="it was said twice")
         found = Comparison()
         if type in similarity.STANDING:
@@ -101,16 +98,16 @@ class Known:
                     found = Comparison(replaces=str(data["id"]))
                     break
             else:
-                changed = [old for old, of in self._kept if self._changes(text, old, of)]
-                if changed:
-                    found = Comparison(replaces=changed[-1])
-                elif any(self._changes(text, *other) for other in recent):
-                    found = Comparison(waits=True)
-        self._new.append((text, type))
+                found = Comparison(changes=self._changed(text, recent))
+        self._new.append((text, type, place))
         return found
 
-    def _changes(self, text: str, other: str, type: str) -> bool:
-        """Whether a text changes one that was said before it in the same run."""
-        if type not in similarity.STANDING or not similarity.changes(text, other, 1.0):
-            return False  # words say so without the vectors
-        return similarity.changes(text, other, similarity.near(self._table, text, other))
+    def _changed(self, text: str, recent: Sequence[tuple[str, str, int]]) -> int:
+        """The place of the nearest text that this one changes, -1 for none."""
+        found = []
+        for other, type, place in recent:
+            if type in similarity.STANDING and similarity.changes(text, other, 1.0):  # by words
+                near = similarity.near(self._table, text, other)
+                if similarity.changes(text, other, near):
+                    found.append((near, place))
+        return max(found, default=(0.0, -1))[1]

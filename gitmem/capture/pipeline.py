@@ -54,11 +54,15 @@ class Outcome(NamedTuple):
 
 
 class _Selected(NamedTuple):
-    """A candidate worth keeping; `old`: the memory whose place it takes."""
+    """A candidate worth keeping. `changes`: the place of an earlier one that it takes the place of,
+    -1 for none. `proposes`: it takes the place of a memory, `old`, which a dry run has not stored.
+    """
 
     place: int
     candidate: Candidate
     judgement: Judgement
+    changes: int = -1
+    proposes: bool = False
     old: str = ""
 
 
@@ -82,12 +86,13 @@ def keep(
     given = list(candidates)
     outcomes = [Outcome(SKIPPED)] * len(given)
     auto = () if ask_first else (classify.AUTO,)
-    selected = _judged(store, given, outcomes, ask, model)
-    told: list[tuple[str, str]] = []
-    while selected:
-        new, selected = _new(store, selected, outcomes, told)
-        sure = [s for s in new if not s.old and s.judgement.tier in auto]
-        unsure = [s for s in new if s.old or s.judgement.tier not in auto]
+    left = _new(store, _judged(store, given, outcomes, ask, model), outcomes)
+    while left:
+        undecided = {s.place for s in left}
+        new = [_resolved(s, outcomes) for s in left if s.changes not in undecided]
+        left = [s for s in left if s.changes in undecided]
+        sure = [s for s in new if not s.proposes and s.judgement.tier in auto]
+        unsure = [s for s in new if s.proposes or s.judgement.tier not in auto]
         unsure.sort(key=lambda s: -s.judgement.confidence)
         if most is not None:
             for s in unsure[most:]:
@@ -101,7 +106,6 @@ def keep(
             became = {remember.STORED: status, remember.DUPLICATE: KNOWN}
             for s, r in zip(chosen, results, strict=True):
                 outcomes[s.place] = _outcome(s, became.get(r.status, REFUSED), r.id, r.reason)
-        told += [(s.candidate.text, s.judgement.type) for s in sure if dry]
     return outcomes
 
 
@@ -234,25 +238,23 @@ def thresholds(store: Store) -> tuple[float, float]:
     return store.settings.share("captureAuto"), store.settings.share("captureSuggest")
 
 
-def _new(
-    store: Store,
-    selected: list[_Selected],
-    outcomes: list[Outcome],
-    kept: list[tuple[str, str]],
-) -> tuple[list[_Selected], list[_Selected]]:
-    """(the candidates that say something new, those that change one of them or one that waits:
-    these are compared again when it is stored). `kept`: as for `duplicates.Known`.
-    """
-    known = duplicates.Known(store, [s.candidate.text for s in selected], kept)
+def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> list[_Selected]:
+    """The candidates that say something new, with what they change."""
+    known = duplicates.Known(store, [s.candidate.text for s in selected])
     new: list[_Selected] = []
-    later: list[_Selected] = []
     with store.progress("comparing", len(selected)) as advance:
         for s in counted(selected, advance):
-            found = known.compare(s.candidate.text, s.judgement.type)
+            found = known.compare(s.candidate.text, s.judgement.type, s.place)
             if found.reason:
                 outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
-            elif found.waits:
-                later.append(s)
             else:
-                new.append(s._replace(old=found.replaces))
-    return new, later
+                old = found.replaces
+                new.append(s._replace(changes=found.changes, proposes=bool(old), old=old))
+    return new
+
+
+def _resolved(s: _Selected, outcomes: list[Outcome]) -> _Selected:
+    """With the memory that came of the candidate which it changes, if one did."""
+    if s.changes < 0 or outcomes[s.changes].status != KEPT:
+        return s
+    return s._replace(proposes=True, old=outcomes[s.changes].id)

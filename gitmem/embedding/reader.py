@@ -66,17 +66,31 @@ _begun: list[Beside] = []
 
 def begin() -> None:
     """Begins to load the encoder beside a command that will ask one question: `begun` has it."""
+    import atexit
+
     if made := beside():
         _begun.append(made)
+        atexit.register(made.end)
 
 
 def begun(question: str) -> Read | None:
-    """What reads the one question that a command asks, and begins to; None where nothing began."""
+    """What reads the one question that a command asks, and begins to; None where nothing began.
+
+    This process reads where the other one was killed, and whatever is asked after that question.
+    """
     if not _begun:
         return None
     made = _begun.pop()
     made.begin(question)
-    return made.read
+    asked = False
+
+    def once(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
+        nonlocal asked
+        again, asked = asked, True
+        found = [] if again else made.read(question, texts, until)
+        return found if found or not (again or made.killed()) else read(question, texts, until)
+
+    return once
 
 
 def beside() -> Beside | None:
@@ -98,7 +112,12 @@ class Beside:
     def __init__(self) -> None:
         self._question, self._made, self._lives = "", b"", True
         theirs, self._to = os.pipe()
-        self._from, ours = os.pipe()
+        try:
+            self._from, ours = os.pipe()
+        except OSError:
+            os.close(theirs)
+            os.close(self._to)
+            raise
         try:
             self._pid = os.fork()
             if not self._pid:
@@ -145,6 +164,15 @@ class Beside:
                 os.kill(self._pid, _KILL)
         except OSError:  # who started us ignores the end of children: the system has taken it
             self._lives = False
+
+    def killed(self) -> bool:
+        """Waits for the end of a process that does not answer; whether somebody else ended it."""
+        try:
+            _, status = os.waitpid(self._pid, 0)
+        except OSError:
+            return True  # nobody knows
+        self._lives = False
+        return os.WIFSIGNALED(status)
 
     def end(self) -> None:
         """Stops the process, and leaves no zombie to a first process that looks after none."""
@@ -196,7 +224,7 @@ def _answer(asked: int, made: int) -> NoReturn:
         quiet = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(quiet, fd)
-        for first, end in ((3, asked), (asked + 1, made), (made + 1, 4096)):
+        for first, end in ((3, asked), (asked + 1, made), (made + 1, 1 << 16)):
             os.closerange(first, end)
         from . import numpy_core
 

@@ -89,7 +89,6 @@ def _settings() -> dict[str, tuple[str | tuple[str, ...], str, bool, str]]:
 
 SETTINGS = _settings()
 BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
-_VARIABLES = {"embedModel": "GIT_MEM_EMBED_MODEL"}  # the others are GIT_MEM_ and the name
 # Used in the place of an invalid value: a mistyped policy must not hand out more.
 _SAFE = {"trust": "allowed-signers"}
 
@@ -165,6 +164,11 @@ def backup_of(ref: str) -> str:
     return BACKUPS + ref.removeprefix("refs/notes/")
 
 
+def variable_of(name: str) -> str:
+    """The environment variable that goes before a setting."""
+    return "GIT_MEM_" + ("EMBED_MODEL" if name == "embedModel" else name.upper())
+
+
 def build(
     found: dict[str, str],
     policy: dict[str, str],
@@ -180,7 +184,7 @@ def build(
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
     for name, (kind, default, _, _) in SETTINGS.items():
-        variable = _VARIABLES.get(name, "GIT_MEM_" + name.upper())
+        variable = variable_of(name)
         values[name], origins[name] = default, "default"
         for origin, text in (
             (variable, environ.get(variable)),
