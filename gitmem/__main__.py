@@ -156,13 +156,19 @@ def _limit(seconds: int, memory: int) -> None:
 
 
 def _open_streams() -> None:
-    """A caller may have closed ours; and what an output cannot encode is shown as an escape."""
+    """A caller may have closed ours, or made it non-blocking: Python loses what does not fit in a
+    pipe then. What an output cannot encode is shown as an escape.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+        try:
+            os.set_blocking(stream.fileno(), True)
+        except (AttributeError, OSError, ValueError):
+            pass  # Windows, or no file
 
 
 def _bug(error: Exception) -> int:
