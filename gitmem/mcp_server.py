@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
@@ -164,6 +165,11 @@ def _whole(item: Hit) -> str:
 
 
 def serve(place: str) -> None:
-    """Serves the repository around a directory until stdin ends."""
+    """Serves the repository around a directory until stdin ends, or Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it waits for the next line of stdin
     with Memories(place) as mem:
-        server(mem).run("stdio")
+        try:
+            server(mem).run("stdio")
+        except* BrokenPipeError:
+            pass  # the client has gone

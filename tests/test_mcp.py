@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -163,3 +164,28 @@ def test_without_the_package_it_says_what_to_install(lab: Lab, repo: pathlib.Pat
         [sys.executable, "-c", program], cwd=repo, env=lab.env, capture_output=True, text=True
     )
     assert done.returncode == 1 and f"{sys.executable} -m pip install 'mcp" in done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("how", ["Ctrl-C", "the client has closed its end"])
+def test_it_ends_with_no_word(lab: Lab, repo: pathlib.Path, how: str) -> None:
+    """Ctrl-C waited for the next line of stdin, a closed pipe was called a bug."""
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(
+        [sys.executable, "-m", "gitmem", "mcp"], cwd=repo, env=lab.env, bufsize=0, **pipes
+    ) as server:
+        about = {"name": "test", "version": "1"}
+        given = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": given}
+        line = json.dumps(asked).encode() + b"\n"
+        server.stdin.write(line)
+        assert b"git-mem" in server.stdout.readline()
+        if how == "Ctrl-C":
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == -signal.SIGINT
+        else:
+            server.stdout.close()
+            server.stdin.write(line)
+            server.stdin.close()
+            assert server.wait(60) == 0
+        assert server.stderr.read() == b""
