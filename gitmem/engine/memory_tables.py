@@ -63,12 +63,13 @@ class MemoryTables:
                 for row, (r, status, nth) in enumerate(wanted, first)
             ],
         )
+        tagged = []
         for row, (r, *_) in enumerate(wanted, first):
             parts, digest = union_of(r)
             if parts:
                 self._unite(row, parts, digest, r.line)
-            tagged = [(kind, value, row) for kind, value in labels(r.data)]
-            self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
+            tagged += [(kind, value, row) for kind, value in labels(r.data)]
+        self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
         self._add_paths(shown)

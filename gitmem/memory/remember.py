@@ -59,6 +59,7 @@ class Known:
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
         self.texts: set[tuple[str, bytes]] = set()  # (source, digest)
+        self.commits: dict[str, str] = {}  # full ids that are here
         self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, sources: set[str], digests: set[bytes]) -> None:
@@ -102,11 +103,14 @@ def remember(
     """
     results: list[Result | None] = []
     ready: list[_Ready] = []
+    commits = known.commits if known else {}
 
     @cache
     def anchor_of(revision: str) -> tuple[str, str]:
         """(the commit, the branch to note); "" for none."""
-        commit = store.repo.commit(revision) or ""
+        commit = commits.get(revision) or store.repo.commit(revision) or ""
+        if commit == revision:  # a full id: it names the same in the next call
+            commits[commit] = commit
         return commit, branch_to_note(store) if commit and revision == "HEAD" else ""
 
     for draft in drafts:
