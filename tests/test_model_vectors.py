@@ -16,7 +16,7 @@ import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.engine import cache_check, encoding, model_vectors, nearness
+from gitmem.engine import cache_check, encoding, hubness, model_vectors, nearness
 from gitmem.engine.cache import Cache, Connection, Damaged
 from gitmem.engine.filters import Filter
 from gitmem.engine.int8_vectors import sign_code
@@ -371,6 +371,22 @@ def test_two_processes_do_not_make_the_same_vectors(store: Store, lab: Lab) -> N
     made.append(store.with_cache(lambda cache: model_vectors.fill(cache, Numbered(), wait=10))[0])
     beside.join()
     assert made == [3, 0]
+
+
+def test_what_another_process_has_made_meanwhile_is_not_stored_again(
+    store: Store, lab: Lab
+) -> None:
+    """Its neighbours were unknown again then, and what a question found was another."""
+
+    def meanwhile() -> None:
+        other = open_store(lab.env, str(store.repo.top))
+        other.with_cache(lambda cache: model_vectors.fill(cache, Numbered()))
+        other.with_cache(lambda cache: hubness.refresh(cache, Numbered.space))
+        other.close()
+
+    store.with_cache(lambda cache: model_vectors.fill(cache, Numbered(meanwhile)))
+    key = model_vectors.HUBS + Numbered.space
+    assert store.with_cache(lambda cache: cache.meta(key))[0] == "done"
 
 
 def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:

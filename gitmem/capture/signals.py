@@ -62,8 +62,7 @@ _STATED = (
 )
 _QUESTION = pattern(
     r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|"
-    r"were|"
-    r"will|am|have|has|any|isn't|aren't|don't you|doesn't)\b"
+    r"were|will|am|have|has|any|isn't|aren't|don't you|doesn't)\b"
 )
 _HYPOTHESIS = pattern(
     r"(?:what if|suppose|imagine|assuming|if (?:we|i|you|they|it)|maybe|perhaps|let's say|"
@@ -77,8 +76,7 @@ _DOUBTFUL = (_HYPOTHESIS, _ERRAND, _QUESTION)
 _SHELL = re.compile(
     r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|"
     r"docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|"
-    r"source|"
-    r"export|ssh|brew|apt|pytest)\b[^.!?]*$"
+    r"source|export|ssh|brew|apt|pytest)\b[^.!?]*$"
 )
 _NARRATION = pattern(
     r"(?:ok(?:ay)?[,.! ]+|sure[,.! ]+|great[,.! ]+|now,? |first,? |next,? )*(?:i'll|i will|"

@@ -128,11 +128,16 @@ def _text(cache: Cache, row: int, line: int) -> str | None:
 
 
 def _keep(cache: Cache, space: str, made: Sequence[tuple[tuple[int, int], bytes]]) -> int:
-    """Stores vectors of rows that are still what was embedded."""
+    """Stores vectors of rows that are still what was embedded, and have none: another process may
+    have made it meanwhile, and `hubness` would have to look at the row again.
+    """
 
     def write(db: Connection) -> None:
-        same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
-        new = {row: v for (row, line), v in made if db.execute(same, (row, line)).fetchone()}
+        same = (
+            "SELECT 1 FROM memory WHERE row = ?1 AND line = ?2 AND status = 0 AND NOT EXISTS"
+            " (SELECT 1 FROM model_vector WHERE space = ?3 AND row = ?1)"
+        )
+        new = {row: v for (row, line), v in made if db.execute(same, (row, line, space)).fetchone()}
         put(db, space, new)
 
     return len(made) if made and cache.keep(_WAIT, write) else 0

@@ -59,7 +59,7 @@ class Known:
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
         self.texts: set[tuple[str, bytes]] = set()  # (source, digest)
-        self.commits: dict[str, str] = {}  # full ids that are here
+        self.commits: set[str] = set()  # full ids of some that are here
         self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, sources: set[str], digests: set[bytes]) -> None:
@@ -103,14 +103,14 @@ def remember(
     """
     results: list[Result | None] = []
     ready: list[_Ready] = []
-    commits = known.commits if known else {}
+    commits = known.commits if known else set()
 
     @cache
     def anchor_of(revision: str) -> tuple[str, str]:
         """(the commit, the branch to note); "" for none."""
-        commit = commits.get(revision) or store.repo.commit(revision) or ""
+        commit = revision if revision in commits else store.repo.commit(revision) or ""
         if commit == revision:  # a full id: it names the same in the next call
-            commits[commit] = commit
+            commits.add(commit)
         return commit, branch_to_note(store) if commit and revision == "HEAD" else ""
 
     for draft in drafts:
