@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import time
 
 import pytest
 from conftest import Lab
@@ -489,19 +486,3 @@ def test_import_says_what_it_could_not_keep(lab: Lab) -> None:
     )
     assert fail(lab, path, "import", "-", stdin="")[0] == 1
     assert fail(lab, path, "import", "no-such-file")[0] == 1
-
-
-def test_nothing_is_lost_in_a_pipe_that_does_not_block(lab: Lab) -> None:
-    """As a caller may leave it; Python threw away what did not fit, and the exit code was 0."""
-    path = lab.repo()
-    lines = [json.dumps({"body": f"number {n}: " + "long " * 3_000}) for n in range(8)]
-    lab.mem(path, "remember", "--jsonl", "-", stdin="\n".join(lines))
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    argv = [sys.executable, "-m", "gitmem", "list", "--json"]
-    process = subprocess.Popen(argv, cwd=path, env=lab.env, stdout=writing)
-    os.close(writing)
-    time.sleep(1)  # until the pipe is full
-    with open(reading, encoding="utf-8") as f:
-        assert len(json.load(f)) == 8
-    assert process.wait() == 0

@@ -3,13 +3,13 @@ hooks."""
 
 from __future__ import annotations
 
-import pathlib
 import shutil
 from typing import Any
 
 import pytest
 from conftest import Lab
 from places import head, opened
+from tale import TEXT, Tale
 
 from gitmem.anchors import (
     anchor_state,
@@ -17,69 +17,15 @@ from gitmem.anchors import (
     path_state,
 )
 from gitmem.anchors.path_state import PathState as State
-from gitmem.core import lineanchor
 from gitmem.engine import path_state_store
 from gitmem.engine.anchor_state_store import UNBORN, WAITING
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
 
-TEXT = "".join(f"line {i} of the text\n" for i in range(40))
-
-
-class Tale:
-    """One repository, told commit by commit."""
-
-    def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
-        self.lab = lab
-        self.repo = repo
-
-    def git(self, *argv: str) -> str:
-        return self.lab.git(self.repo, *argv).strip()
-
-    def write(self, path: str, text: str) -> Tale:
-        (self.repo / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.repo / path).write_text(text)
-        return self
-
-    def commit(self, message: str = "next") -> str:
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", message)
-        return head(self.lab, self.repo)
-
-    def move(self, old: str, new: str) -> Tale:
-        (self.repo / new).parent.mkdir(parents=True, exist_ok=True)
-        self.git("mv", old, new)
-        return self
-
-    def wanted(self, path: str, at: str = "HEAD", lines: str = "") -> tuple[str, str, str, str]:
-        blob = self.lab.run(
-            self.repo, "git", "rev-parse", "-q", "--verify", f"{at}:{path.rstrip('/')}"
-        ).stdout.strip()
-        return head(self.lab, self.repo, at), path, blob, lines
-
-    def state(
-        self, wanted: tuple[str, str, str, str], at: str = "HEAD", seconds: float = 60.0
-    ) -> State:
-        return self.states([wanted], at, seconds)[0]
-
-    def states(
-        self, wanted: list[tuple[str, str, str, str]], at: str = "HEAD", seconds: float = 60.0
-    ) -> list[State]:
-        with opened(self.repo) as store:
-            return store.with_cache(
-                lambda cache: path_state.states(
-                    store.repo, cache, wanted, store.repo.commit(at) or "", seconds
-                )
-            )[0]
-
 
 @pytest.fixture
 def tale(lab: Lab) -> Tale:
-    made = Tale(lab, lab.repo())
-    made.write("a.txt", TEXT).write("b.txt", "another\n" * 9).write(
-        "src/net/x.py", TEXT.upper()
-    ).write("src/net/y.py", "y\n" * 20).commit()
-    return made
+    return Tale.begun(lab)
 
 
 def test_nothing_changed_and_changed(tale: Tale) -> None:
@@ -422,81 +368,3 @@ def test_a_file_of_another_branch_is_unknown_until_its_very_content_is_here(tale
                 lambda cache, store=store: path_state_store.read(cache, [0], store.repo.head())
             )[0]
         assert kept == {0: {0: right}} and tale.state(asked) == right
-
-
-CODE = """import os
-
-
-# why this is
-# as it is
-def send(message, retries):
-    if retries:
-        return post(message, retries)
-    raise Failed
-
-
-def other():
-    pass
-"""
-
-
-def test_lines_are_same_while_they_stand_somewhere(tale: Tale) -> None:
-    tale.write("m.py", CODE).commit()
-    lines = tale.wanted("m.py", lines="4-9")
-    tale.write("m.py", "import sys\n" + CODE.replace("pass", "return 1")).commit()
-    assert tale.state(lines) == State("same", lines="5-10")
-    tale.write("m.py", CODE.replace("pass", "return 1")).commit()
-    assert tale.state(lines) == State("same")
-    tale.write(
-        "m.py",
-        CODE.replace("# why this is\n# as it is", "# why this\n# is as it is")
-        .replace("(message, retries):", "(\n    message,\n    retries,\n):")
-        .replace("    ", "  "),
-    ).commit()
-    assert tale.state(lines) == State("same", lines="4-12")
-    tale.move("m.py", "n.py").commit()
-    assert tale.state(lines) == State("renamed", "n.py", lines="4-12")
-    tale.write("n.py", CODE.replace("if retries", "if not retries")).commit()
-    assert tale.state(lines) == State("changed", "n.py")
-    tale.git("rm", "-q", "n.py")
-    tale.commit()
-    assert tale.state(lines) == State("gone")
-
-
-def test_lines_of_a_file_whose_old_content_is_not_here_are_found_by_their_anchor(
-    lab: Lab, tale: Tale
-) -> None:
-    from gitmem.core import lineanchor
-
-    tale.write("m.py", CODE).commit()
-    at, path, blob, _ = tale.wanted("m.py")
-    content = lineanchor.anchor(CODE.encode(), "4-9")
-    tale.write("m.py", "import sys\n" + CODE).commit()
-    lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{tale.repo}", "shallow")
-    shallow = Tale(lab, lab.root / "shallow")
-    assert shallow.states([(at, path, blob, f"4-9@{content}"), (at, path, blob, "4-9")]) == [
-        State("same", lines="5-10"),
-        State("changed"),
-    ]
-
-
-@pytest.mark.parametrize("lines", ["free text", "0-3", "9-2", "900-901", "1-99999999", ""])
-def test_lines_that_say_nothing_count_as_the_whole_file(tale: Tale, lines: str) -> None:
-    tale.write("m.py", CODE).commit()
-    wanted = tale.wanted("m.py", lines=lines)
-    tale.write("m.py", CODE + "\n").commit()
-    assert tale.state(wanted) == State("changed")
-
-
-def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None:
-    """In a shallow clone every part of a file of that length would be hashed: a recall once took
-    minutes.
-    """
-    text = "".join(f"value_{i} = compute({i}, offset={i * 7})\n" for i in range(6000))
-    lines = lineanchor.anchor(text.encode(), "1-2000")
-    assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (
-        2,
-        2001,
-    )  # found at the begin of a line
-    with pytest.raises(lineanchor.TooLong):
-        lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)

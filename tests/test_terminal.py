@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import json
 import os
 import pathlib
 import pty
@@ -16,6 +17,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
 from conftest import Lab, until
@@ -325,3 +327,19 @@ def test_promote_asks_for_type_and_tags(lab: Lab, repo: pathlib.Path) -> None:
     assert "type [bugfix]: " in seen(lab, repo, "promote", "HEAD", typed="gotcha\nproxy, upload\n")
     item = next(m for m in lab.json(repo, "list") if m["title"] == "fix: uploads are retried")
     assert (item["type"], item["tags"]) == ("gotcha", ["proxy", "upload"])
+
+
+def test_nothing_is_lost_in_a_pipe_that_does_not_block(lab: Lab) -> None:
+    """As a caller may leave it; Python threw away what did not fit, and the exit code was 0."""
+    path = lab.repo()
+    lines = [json.dumps({"body": f"number {n}: " + "long " * 3_000}) for n in range(8)]
+    lab.mem(path, "remember", "--jsonl", "-", stdin="\n".join(lines))
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    argv = [sys.executable, "-m", "gitmem", "list", "--json"]
+    process = subprocess.Popen(argv, cwd=path, env=lab.env, stdout=writing)
+    os.close(writing)
+    time.sleep(1)  # until the pipe is full
+    with open(reading, encoding="utf-8") as f:
+        assert len(json.load(f)) == 8
+    assert process.wait() == 0
