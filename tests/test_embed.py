@@ -128,7 +128,7 @@ def test_every_token_is_found_at_its_row(table: StaticTable) -> None:
 
 
 def test_repeats_count_less_each_time() -> None:
-    assert embed.damp([7] * 9 + [3]) == [7, 7, 7, 7, 3]
+    assert sorted(embed.damp([7] * 9 + [3])) == [3, 7, 7, 7, 7]
 
 
 def test_first_words_count_most(table: StaticTable) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gitmem.core import record, record_content
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
-from gitmem.engine.update import Update
+from gitmem.engine.update import Update, batch_of
 from gitmem.memory import graph
 
 TABLE = embed.StaticTable()
@@ -60,7 +60,7 @@ class World:
     def take(self, *lines: bytes) -> None:
         with self.cache.writing(1):
             update = Update(self.cache, TABLE, None)
-            update.take([("", line, 1) for line in lines])
+            update.take(batch_of(("", line, 1) for line in lines))
             update.finish()
 
     def edges(self, kind: str = "") -> dict[tuple[str, str, str], float]:

@@ -4,12 +4,14 @@ open."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import threading
 
 import pytest
 
-from gitmem.engine.parallel import Task
+from gitmem.engine.parallel import Helper
 
 
 def double(items: list[int]) -> list[int]:
@@ -18,7 +20,28 @@ def double(items: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_answer_is_that_of_the_plain_call(share: float) -> None:
-    assert Task(double, list(range(1000)), share).result() == double(list(range(1000)))
+    helper = Helper(double)
+    for numbers in (list(range(1000)), [], list(range(50_000)), [7]):
+        helper.begin(numbers, share)
+        assert helper.result() == double(numbers)
+    helper.close()
+
+
+def test_one_child_does_every_list_and_keeps_what_it_has_learnt() -> None:
+    seen: list[int] = []
+
+    def work(items: list[int]) -> list[int]:
+        seen.extend(items)
+        return [os.getpid() * 100 + len(seen) for _ in items]
+
+    helper = Helper(work)
+    answers = []
+    for numbers in ([1, 2], [3], [4, 5, 6]):
+        helper.begin(numbers)
+        answers.append(helper.result()[0])
+    helper.close()
+    assert [answer % 100 for answer in answers] == [2, 3, 6] and not seen
+    assert {answer // 100 for answer in answers} == {answers[0] // 100} != {os.getpid()}
 
 
 def test_a_child_that_dies_is_replaced_by_the_plain_call() -> None:
@@ -29,7 +52,31 @@ def test_a_child_that_dies_is_replaced_by_the_plain_call() -> None:
             os._exit(9)
         return double(items)
 
-    assert Task(work, list(range(100)), 0.5).result() == double(list(range(100)))
+    helper = Helper(work)
+    for _ in range(2):
+        helper.begin(list(range(100_000)), 0.5)  # more than a pipe holds
+        assert helper.result() == double(list(range(100_000)))
+    helper.close()
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_child_that_is_killed_is_replaced_by_the_plain_call(when: str) -> None:
+    helper = Helper(double)
+    if when == "before":
+        os.kill(helper._child, signal.SIGKILL)
+    helper.begin(list(range(100_000)))
+    if when == "meanwhile":
+        os.kill(helper._child, signal.SIGKILL)
+    assert helper.result() == double(list(range(100_000)))
+    helper.close()
+
+
+def test_what_cannot_be_sent_is_done_here() -> None:
+    helper = Helper(lambda items: [str(item) for item in items])
+    thing = object()
+    helper.begin([thing, 1])
+    assert helper.result() == [str(thing), "1"]
+    helper.close()
 
 
 def test_beside_a_thread_nothing_is_forked() -> None:
@@ -37,22 +84,31 @@ def test_beside_a_thread_nothing_is_forked() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        assert set(Task(lambda items: [os.getpid() for _ in items], [1, 2, 3], 0.5).result()) == {
-            parent
-        }
+        helper = Helper(lambda items: [os.getpid() for _ in items])
+        helper.begin([1, 2, 3], 0.5)
+        assert set(helper.result()) == {parent}
     finally:
         done.set()
         thread.join()
 
 
-def test_a_task_nobody_collects_keeps_no_process_waiting() -> None:
-    """The child once held the input of `git cat-file` open, and closing it waited for ever."""
+def test_a_child_nobody_waits_for_keeps_no_process_waiting() -> None:
+    """It once held the input of `git cat-file` open, and closing it waited for ever."""
     other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    task = Task(
-        lambda items: ["x" * 1000 for _ in items], list(range(1000)), 1.0
-    )  # more than a pipe holds
+    helper = Helper(lambda items: ["x" * 1000 for _ in items])
+    helper.begin(list(range(1000)))  # the answer is more than a pipe holds
     assert other.stdin is not None
     other.stdin.close()
     assert other.wait(timeout=20) == 0
-    task.cancel()
-    task.cancel()
+    helper.close()
+    helper.close()
+
+
+def test_a_child_ends_with_its_parent() -> None:
+    """A killed one cannot end it. The child has our pipe, too, so `run` would wait for it."""
+    code = (
+        "import os, signal\nfrom gitmem.engine.parallel import Helper\nhelper = Helper(list)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=20)
+    assert done.returncode == -signal.SIGKILL

@@ -17,7 +17,7 @@ from gitmem.engine import embed, memory_rows
 from gitmem.engine.filters import Filter
 from gitmem.engine.memory_rows import SCOPE_BITS
 from gitmem.engine.search import Search
-from gitmem.engine.update import Update
+from gitmem.engine.update import Update, batch_of
 from gitmem.memory import listing, memories, remember
 
 
@@ -55,7 +55,7 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
         ]  # type: ignore[union-attr]
         fresh = cache_file.open_in_memory()
         update = Update(fresh, table, None)
-        update.take(first_lines)
+        update.take(batch_of(first_lines))
         update.finish()
 
         def ask(cache: cache_file.Cache) -> None:

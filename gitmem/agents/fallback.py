@@ -20,7 +20,7 @@ from ..core import fold, record
 from ..engine import cache as cache_file
 from ..engine import unread
 from ..engine.memory_rows import SCOPE_BITS
-from ..engine.update import Update
+from ..engine.update import Update, batch_of
 from .context_select import shared
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
         return None
     made = cache_file.open_in_memory()
     update = Update(made, table, None)
-    update.take([("", line, bits) for line, bits, _ in chosen])
+    update.take(batch_of(("", line, bits) for line, bits, _ in chosen))
     update.finish()
     for ref, sizes in large.items():
         unread.keep(made, ref, sizes)

@@ -206,7 +206,7 @@ def _remembered(store: Store, documents: list[Text]) -> list[remember.Result]:
             results += remember.remember(store, drafts[first : first + _BLOCK], known=known)
         store.with_cache(lambda cache: None, ahead=known.ahead)
     finally:
-        known.ahead.cancel()
+        known.ahead.close()
     return results
 
 

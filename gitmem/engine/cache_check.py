@@ -20,7 +20,7 @@ from .embed import StaticTable
 from .embed import TableDamaged as TableDamaged
 from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, SUPERSEDED, parsed
-from .update import BATCH, Update
+from .update import BATCH, Update, batch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _made_again(cache: Cache, table: StaticTable, progress: Progress) -> Cache:
     with made.writing(0), progress("comparing the cache", total) as advance:
         update = Update(made, table, None)
         while lines := stored.fetchmany(BATCH):
-            update.take([("", raw, scope) for raw, scope in lines])
+            update.take(batch_of(("", raw, scope) for raw, scope in lines))
             advance(len(lines))
         of_version = "SELECT {} FROM memory m JOIN line l ON l.n = m.line WHERE m.status = ? AND "
         back = of_version.format("DISTINCT l.version") + "m.row IN (SELECT row FROM reinstated)"

@@ -17,8 +17,9 @@ from ..core import record
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
 from .anchor_state_store import REACHABLE, UNMERGED, AnchorState
+from .document import Ahead
 from .sql import select_in
-from .update import Update
+from .update import Update, batch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def update(
     if not cache.writable or (most is not None and len(gone) > most):
         return len(new) or len(gone)
     done = 0
-    with progress("indexing commits", len(new)) as advance:
+    with progress("indexing commits", len(new)) as advance, Ahead(table) as ahead:
         while True:
             part = new[done : done + PORTION]
             whole = done + len(part) >= len(new)
@@ -82,7 +83,7 @@ def update(
             with cache.writing(_PATIENCE) as held:
                 if not held:
                     return len(new) - done
-                _write(cache, table, lines, gone, limit if whole else None)
+                _write(cache, table, ahead, lines, gone, limit if whole else None)
                 gone = []
                 cache.set_meta("tips", " ".join(stamp) if whole else "")
                 cache.set_meta("of", str(of))
@@ -100,14 +101,17 @@ def update(
 def _write(
     cache: Cache,
     table: StaticTable,
+    ahead: Ahead,
     lines: list[tuple[str, bytes, int]],
     gone: list[str],
     limit: int | None,
 ) -> None:
     """One portion; `limit`: of it all the oldest commits beyond so many go, too."""
-    changes = Update(cache, table, None)
+    changes = Update(cache, table, None, ahead)
     _take_out(changes, gone)
-    changes.take(lines)
+    batch = batch_of(lines)
+    changes.begin(batch, 0.5)
+    changes.take(batch)
     if limit is not None:
         oldest = "SELECT id FROM memory ORDER BY at DESC, id LIMIT -1 OFFSET ?"
         _take_out(changes, [id for (id,) in cache.db.execute(oldest, (limit,))])

@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .embed import StaticTable
-    from .parallel import Task
+    from .parallel import Helper
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
 
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 _FORK_PAYS = 1000  # documents from which a second process is
-# share of an import that it prepares while the notes are written; the rest waits for this one
-_AHEAD = 0.7
 
 
 def scope_name(bits: int) -> str:
@@ -55,14 +53,9 @@ def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
 
 
 def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    """[(lexical fields, vector, sign code)] of records, made on two processors where it pays."""
-    if len(documents) < _FORK_PAYS:
-        return _prepare(table, documents)
-    return _task(table, documents, 0.5).result()
-
-
-def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    """A text without a known word gets zeros, which match nothing."""
+    """[(lexical fields, vector, sign code)] of records. A text without a known word gets zeros,
+    which match nothing.
+    """
     texts = [vector_text(d) for d in documents]
     if len(texts) >= _NUMPY_PAYS:
         from . import vectors
@@ -76,47 +69,58 @@ def _prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Pre
     ]
 
 
-def _task(table: StaticTable, documents: list[dict[str, object]], share: float) -> Task:
-    from . import vectors
-    from .parallel import Task
-
-    assert vectors  # numpy is loaded before the fork, once for both
-    return Task(lambda part: _prepare(table, part), documents, share)
-
-
 class Ahead:
-    """Documents of an import, prepared by a second process while this one writes the notes."""
+    """Documents prepared by a second process, list after list, while this one does other work. A
+    context, which ends that process.
+    """
 
     def __init__(self, table: StaticTable) -> None:
         self._table = table
-        self._begun: tuple[list[str], Task] | None = None
+        self._helper: Helper | None = None
+        self._begun: list[str] = []
         self._done: dict[str, Prepared] = {}
 
-    def begin(self, records: list[tuple[str, dict[str, object]]]) -> None:
-        """Starts on (version, data) records; few are left to the index."""
+    def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
+        """Starts on (version, data) of records once the list before is done. Of this one, all but a
+        `share` is left to this process.
+        """
         self._collect()
-        if len(records) >= _FORK_PAYS:
-            self._begun = (
-                [version for version, _ in records],
-                _task(self._table, [data for _, data in records], _AHEAD),
-            )
+        if not self._helper and self.pays(len(records)):
+            from . import vectors
+            from .parallel import Helper
 
-    def results(self) -> dict[str, Prepared]:
-        """{version: prepared} of all that was begun."""
-        self._collect()
-        return self._done
+            assert vectors  # numpy is loaded before the fork, once for both
+            self._helper = Helper(lambda part: prepare(self._table, part))
+        records = [one for one in records if one[0] not in self._done]
+        if self._helper and records:
+            self._begun = [version for version, _ in records]
+            self._helper.begin([data for _, data in records], share)
 
-    def cancel(self) -> None:
+    def take(self, version: str) -> Prepared | None:
+        """What was prepared of a record; None where it was not begun. Once."""
+        return self._done.pop(version, None)
+
+    def pays(self, count: int) -> bool:
+        """Whether so many records are worth to be begun."""
+        return self._helper is not None or count >= _FORK_PAYS
+
+    def close(self) -> None:
         """Gives up what was begun and not collected."""
-        if self._begun:
-            self._begun[1].cancel()
-            self._begun = None
+        if self._helper:
+            self._helper.close()
+        self._helper, self._begun = None, []
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _collect(self) -> None:
-        if self._begun:
-            versions, task = self._begun
-            self._done.update(zip(versions, task.result(), strict=True))
-            self._begun = None
+        if self._begun and self._helper:
+            made = self._helper.result()
+            self._done.update(zip(self._begun, made, strict=True))
+            self._begun = []
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:

@@ -18,8 +18,9 @@ from ..core.record import MAX_LINE
 from ..notes import ref_repair
 from . import error_kinds, unread
 from .cache import Cache, open_cache
+from .document import Ahead
 from .memory_rows import SCOPE_BITS
-from .update import BATCH, Update
+from .update import BATCH, Update, batch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..core.progress import Progress
     from ..notes.note_store import Notes
-    from .document import Ahead
     from .embed import StaticTable
 
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
@@ -36,6 +36,9 @@ ON_THE_SPOT = 200  # new records a search takes in before it answers
 _SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
 _LOOKS = 256  # lines read between two looks at the clock
 _PORTION = 16  # lines taken in between two looks at the clock
+# A second process prepares so much of the first batch, when this one has nothing else to do, and of
+# those after it.
+_AT_FIRST, _AFTER = 0.5, 0.85
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
 _LITTLE = 0.5  # the same where somebody waits for an answer
 
@@ -148,8 +151,9 @@ def refresh(
         unchanged = not (deep or scrub) and moved
         if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
             return 0  # another process took the same in while we read or waited
-        update = Update(cache, table, moved[0][1] if moved else None, ahead)
-        added, whole = _take(update, lines, limits, progress)
+        with ahead or Ahead(table) as ahead:
+            update = Update(cache, table, moved[0][1] if moved else None, ahead)
+            added, whole = _take(update, lines, limits, progress)
         if whole:
             _note_tips(cache, moved, sizes)
         scrub = update.finish() or scrub
@@ -216,12 +220,15 @@ def _take(
     update: Update, lines: list[Line], limits: _Limits, progress: Progress
 ) -> tuple[int, bool]:
     """(how many records were new, whether all lines were taken in before the time was up)."""
-    added = 0
+    added, size = 0, limits.batch
+    following = batch_of(lines[:size])
+    update.begin(following, _AT_FIRST)
     with progress("indexing", len(lines)) as advance:
-        for start in range(0, len(lines), limits.batch):
+        for end in range(size, len(lines) + size, size):
             if limits.late():
                 return added, False
-            part = lines[start : start + limits.batch]
-            added += update.take(part)
-            advance(len(part))
+            batch, following = following, batch_of(lines[end : end + size])
+            update.begin(following, _AFTER)
+            added += update.take(batch)
+            advance(min(size, len(lines) - end + size))
     return added, True

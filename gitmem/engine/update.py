@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .document import Ahead
     from .embed import StaticTable
 
+    # By version: the records, their scope bits, and the keys of notes other than their anchor.
+    Batch = tuple[dict[str, Record], dict[str, int], dict[str, set[str]]]
+
 BATCH = 2_000  # lines folded and written at a time: bounds memory, and what progress counts
 
 
@@ -47,11 +50,26 @@ class Update:
             self.cache.set_meta("scrub", "1")
         return self._erased
 
-    def take(self, lines: list[tuple[str, bytes, int]]) -> int:
-        """Folds a batch of (key of the note, line, scope bits) into the tables; returns how many
-        records were new.
+    def begin(self, batch: Batch, share: float = 1.0) -> None:
+        """Has the documents of a batch prepared that will be taken soon, where it is a large one;
+        collects those of the batch before. All but a `share` is left to this process.
         """
-        records, scopes, keys = _parsed(lines)
+        ahead = self.memories.ahead
+        if not ahead:
+            return
+        records, wanted = batch[0], []
+        if ahead.pays(len(records)):
+            known = line_tables.known(self.db, records)
+            wanted = [
+                (v, r.data)
+                for v, r in records.items()
+                if r.op in record.CONTENT_OPS and v not in known
+            ]
+        ahead.begin(wanted, share)
+
+    def take(self, batch: Batch) -> int:
+        """Folds a batch into the tables; returns how many records were new."""
+        records, scopes, keys = batch
         known = line_tables.known(self.db, records)
         ids, versions = fold.purged([r for v, r in records.items() if v not in known])
         old_ids, old_versions = fold.purged(line_tables.purges(self.db))
@@ -177,10 +195,8 @@ class Update:
         return found
 
 
-def _parsed(
-    lines: Iterable[tuple[str, bytes, int]],
-) -> tuple[dict[str, Record], dict[str, int], dict[str, set[str]]]:
-    """By version: the records, their scope bits, and the keys of notes other than their anchor."""
+def batch_of(lines: Iterable[tuple[str, bytes, int]]) -> Batch:
+    """(key of the note, line, scope bits) as `Update` takes them."""
     records: dict[str, Record] = {}
     scopes: dict[str, int] = {}
     keys: dict[str, set[str]] = {}

@@ -32,7 +32,8 @@ def embed_many(table: StaticTable, texts: Iterable[str]) -> list[bytes]:
     while part := list(islice(some, _CHUNK)):
         sums = np.zeros((len(part), table.dims), np.int32)
         for text, total in zip(part, sums, strict=True):
-            weights[table.counted(text)].sum(axis=0, dtype=np.int32, out=total)
+            rows = weights.take(table.counted(text), 0)
+            np.add.reduce(rows, 0, dtype=np.int32, out=total)
         out += [row.tobytes() for row in quantise_rows(sums)]
     return out
 

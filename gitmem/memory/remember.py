@@ -162,7 +162,7 @@ def remember_many(
                 size = max(1, min(_BLOCK, int(size * _LATEST / (monotonic() - start))))
         store.with_cache(lambda cache: None, ahead=known.ahead)
     finally:
-        known.ahead.cancel()
+        known.ahead.close()
 
 
 def _check(
