@@ -12,6 +12,7 @@ command line refuses one that lies in a working tree, and neither runs a program
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..core.errors import GitFailed, MemError, NotARepository
@@ -19,6 +20,7 @@ from ..core.record import clean
 from . import memfile, ref_files
 from .gitcmd import Git
 
+_HEX = frozenset("0123456789abcdef")
 HEADS = 8  # worktrees that are served before anybody asks
 
 
@@ -61,6 +63,12 @@ class Repo(NamedTuple):
             return self.git.resolve(name) or None
         found = self.git.local.get(name)
         return found[0] if found else None
+
+    def commits(self, ids: Iterable[str]) -> set[str]:
+        """Those of some full ids that name a commit here; fetches nothing."""
+        full = [id for id in ids if len(id) == self.hex_len and _HEX.issuperset(id)]
+        found = self.git.local.get_many([f"{id}^{{commit}}" for id in full]) if full else ()
+        return {commit[0] for commit in found if commit}
 
     def branch(self) -> str:
         """The short name of the checked-out branch, "" when HEAD is detached."""

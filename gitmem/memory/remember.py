@@ -104,6 +104,9 @@ def remember(
     results: list[Result | None] = []
     ready: list[_Ready] = []
     commits = known.commits if known else set()
+    drafts = list(drafts)
+    named = {str(draft.get("commit")) for draft in drafts}
+    commits |= store.repo.commits(named - commits)  # one at a time they take twice as long
 
     @cache
     def anchor_of(revision: str) -> tuple[str, str]:

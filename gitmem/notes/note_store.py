@@ -27,6 +27,9 @@ from .plans import Plan, Task, Written
 from .treeedit import TreeEdit
 
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
+# Bytes of a write from which git compresses little and compares no versions: a third less time,
+# 3 % more bytes until the next `git gc`.
+_BULK = 1 << 20
 CAREFUL = 3  # attempts that also look for lost lines
 # git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The last
 # one: a clean-up beside us took the new objects.
@@ -135,8 +138,7 @@ class Notes(NoteReader):
         groups: dict[str, list[bytes]] = {}
         for anchor, line in items:
             groups.setdefault(anchor, []).append(line)
-        for anchor, lines in groups.items():
-            edit.add(anchor, lines)
+        edit.add_all(groups)
         for key, blob in plan.carried:
             edit.carry(key, blob)
         return self._commit(edit, plan, message, identity)
@@ -187,6 +189,8 @@ class Notes(NoteReader):
     def _imported(self, commands: bytes) -> str:
         """The commit that `git fast-import` made. Its objects are on the disk then."""
         words = [*reflock.SYNCED, "fast-import", "--quiet", "--done", "--date-format=raw"]
+        if len(commands) > _BULK:
+            words = ["-c", "core.compression=1", *words, "--depth=0"]
         process = self.git.start(words, stdin=-1, stdout=-1, stderr=-1)
         answer, err = process.communicate(commands)
         if process.returncode:

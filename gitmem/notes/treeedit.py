@@ -8,6 +8,7 @@ the first did. Lines already there are kept byte for byte; two paths of one note
 from __future__ import annotations
 
 import bisect
+from collections.abc import Mapping
 
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
@@ -15,6 +16,7 @@ from . import notetree
 from .notetree import PURGED, note_key, split_lines
 
 BOUND = 32 * 1024  # bytes of a note before it is continued
+_TOGETHER = 256  # anchors at a time: their notes take 16 MB at most
 
 
 class TreeEdit:
@@ -29,7 +31,10 @@ class TreeEdit:
         if keep:
             count = sum(1 for _ in notetree.all_notes(git, keep))
             self._tree.fanned = count >= notetree.SPLIT
-        self._known: dict[str, bytes] = {}  # {blob id: content} of notes that were read
+        # {blob id: content} of the note that was read last, and of those that were read together
+        self._known: dict[str, bytes] = {}
+        self._together: dict[str, bytes] = {}
+        self._here: dict[str, bool] = {}  # {anchor: whether the repository has it}
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}
@@ -67,6 +72,25 @@ class TreeEdit:
             anchor = notetree.continued(blob, self._hex_len)
             self._anchors[key] = key if anchor is None else anchor
         return self._anchors[key]
+
+    def add_all(self, groups: Mapping[str, list[bytes]]) -> None:
+        """`add` for each anchor. What git has of them is asked for together: in half the time."""
+        anchors = list(groups)
+        for start in range(0, len(anchors), _TOGETHER):
+            part = anchors[start : start + _TOGETHER]
+            commits = [anchor for anchor in part if anchor not in ("", PURGED)]
+            found = self._git.local.get_many(commits)
+            self._here = {anchor: bool(one) for anchor, one in zip(commits, found, strict=True)}
+            self._read([blob for anchor in part for _, blob in self._tree.notes(anchor)])
+            for anchor in part:
+                self.add(anchor, groups[anchor])
+
+    def _read(self, blobs: list[str]) -> None:
+        """Reads notes, unless they are large."""
+        found = zip(blobs, self._git.objects.get_many(blobs, 2 * BOUND), strict=True)
+        self._together = {
+            blob: one[2] for blob, one in found if one and not isinstance(one[2], TooLarge)
+        }
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
         """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to
@@ -141,6 +165,8 @@ class TreeEdit:
         return have
 
     def _content(self, blob: str) -> bytes:
+        if blob in self._together:
+            return self._together[blob]
         if blob not in self._known:
             found = self._git.objects.get(blob, self._git.largest)
             if found is None:
@@ -161,7 +187,10 @@ class TreeEdit:
     def _last(self, anchor: str) -> int:
         """The last continuation that an anchor has: any one may be appended to."""
         # A commit that is not here cannot keep a note through `git notes prune`.
-        low = 0 if anchor not in ("", PURGED) and self._git.local.get(anchor) is not None else 1
+        if anchor not in self._here:
+            here = anchor not in ("", PURGED) and self._git.local.get(anchor) is not None
+            self._here[anchor] = here
+        low = 0 if self._here[anchor] else 1
 
         def absent(n: int) -> bool:
             return not self._tree.notes(notetree.continuation(anchor, low + n, self._hex_len)[0])
