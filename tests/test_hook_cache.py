@@ -147,9 +147,9 @@ def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(
     taken: list[int] = []
     take = Update.take
 
-    def counted(self: Update, lines: Any) -> int:
-        taken.append(len(lines))
-        return take(self, lines)
+    def counted(self: Update, batch: Any) -> int:
+        taken.append(len(batch[0]))
+        return take(self, batch)
 
     monkeypatch.setattr(Update, "take", counted)
     monkeypatch.setattr(index, "monotonic", lambda: 0.0 if len(taken) < 2 else 10.0**9)

@@ -87,7 +87,8 @@ class TreeEdit:
 
     def _read(self, blobs: list[str]) -> None:
         """Reads notes, unless they are large."""
-        found = zip(blobs, self._git.objects.get_many(blobs, 2 * BOUND), strict=True)
+        most = min(2 * BOUND, self._git.largest or 2 * BOUND)
+        found = zip(blobs, self._git.objects.get_many(blobs, most), strict=True)
         self._together = {
             blob: one[2] for blob, one in found if one and not isinstance(one[2], TooLarge)
         }
