@@ -13,6 +13,7 @@ from places import opened
 from gitmem.agents import inject
 from gitmem.core import record
 from gitmem.engine import cache_check
+from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.memory_rows import TEAM
 from gitmem.engine.search import Search
@@ -314,3 +315,43 @@ def test_a_damaged_united_text_is_never_shown(
         assert store._cache and "differs" in cache_check.check_all(store._cache, store.table)
         hits = recall.recall(store, TEXT, Filter(), limit=3)["hits"]
         assert [h["body"] for h in hits] == [TEXT]
+
+
+def test_the_first_of_a_list_are_the_first_of_the_whole_list(
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
+    """Alternatives count once, times that cannot be come last; the index has them in order."""
+    clones, id = team
+    times = ["2024-01-01", "2099-01-01", "2021-01-01", "2021-01-01", "2023-01-01", "2098-01-01"]
+    made = [
+        record.create({"body": f"memory {n}", "type": "fix"}, at=f"{day}T00:00:00Z")
+        for n, day in enumerate(times)
+    ]
+    with opened(clones[0]) as store:
+        store.append("team", [("", record.dump(data)) for data in made], "from a wrong clock")
+    for clone, text in zip(clones, (HERE, THERE, "Both"), strict=False):
+        lab.mem(clone, "edit", id, text)
+    settle(lab, clones, "sync")
+    gone = lab.json(clones[0], "list")[-1]["id"]
+    lab.mem(clones[0], "supersede", gone, "memory 7")
+    with opened(clones[0]) as store:
+
+        def read(cache: Cache) -> None:
+            for wanted in (
+                Filter(),
+                Filter(superseded=True),
+                Filter(since="2022"),
+                Filter(paths=["a.py"]),
+            ):
+                every = listing.rows_of(cache, wanted)
+                assert len(every) == wanted.count(cache)
+                for limit in range(1, len(every) + 2):
+                    assert listing.rows_of(cache, wanted, limit) == every[:limit]
+            sql, _ = Filter().sql()
+            plan = f"EXPLAIN QUERY PLAN {sql} AND at <= ? ORDER BY at DESC, id, nth, row LIMIT 2"
+            steps = [step[3] for step in cache.db.execute(plan, ("2027",))]
+            assert steps[0].startswith("SEARCH memory USING INDEX memory_at")
+            assert not any("FOR ORDER BY" in step for step in steps)
+
+        store.with_cache(read)
+    assert "6 more" in lab.mem(clones[0], "list", "-n", "1")

@@ -31,6 +31,7 @@ from .record_fields import FLOW
 _MIXED = re.compile("[0-9]|[A-Z][A-Z]")
 # the shortest documented token (an AWS access key id) has 20 characters
 _LONG = 19
+_IDS, _HEX = (40, 64), "0123456789abcdef"
 # the fields in which one text flows into the next
 _FLOW = {name: place for place, name in enumerate(FLOW)}
 _RUN = "[0-9A-Za-z]{32}"
@@ -123,7 +124,8 @@ def _merge(found: Found) -> list[Finding]:
 def _scan(text: str) -> Found:
     found: Found = []
     words = text.split()
-    long = [w for w in words if len(w) > _LONG]
+    # The id of a commit is no token of any rule.
+    long = [w for w in words if len(w) > _LONG and (len(w) not in _IDS or w.strip(_HEX))]
     if long:
         joined = " ".join(long)
         # letters only, or short: one in a thousand, or in fifty, lacks both

@@ -64,11 +64,11 @@ PLACES: tuple["Place", ...] = (
     # a header alone is prose about keys; with 20 characters of base64 behind it, it is a key
     ("private-key", ("---begin", "--- begin"), _KEY_BLOCK, "key_block"),
     # the user of a Sentry address is public: it stands in every page that reports errors
-    ("url-credentials", ("@",),
+    ("url-credentials", ("://",),
      r"://([^\s/:@\"'<>`]{16,255})@(?!(?i:[\w.-]*\.)?sentry\.io(?![\w.-]))", "random_looking"),
-    ("url-credentials", ("@",), _USERINFO, "likely"),
+    ("url-credentials", ("://",), _USERINFO, "likely"),
     # a plain word counts where the host is a real one
-    ("url-credentials", ("@",), rf"{_USERINFO}(?!{_UNREAL})", "plain_word"),
+    ("url-credentials", ("://",), rf"{_USERINFO}(?!{_UNREAL})", "plain_word"),
     ("cookie", ("cookie",),
      (_COOKIES, rf"(?i)(?<![\w.%-])(?=[\w.%-]{{0,60}}{_SESSION})"
       r"[\w.%-]{1,64}=([^\s;,]{10,512})"),

@@ -107,9 +107,10 @@ class Filter:
 
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
-        where = ["status <= ?" if self.superseded else "status = ?"]
-        status = SUPERSEDED if self.superseded else FORGOTTEN if self.forgotten else ACTIVE
-        args: list[object] = [status]
+        status = FORGOTTEN if self.forgotten else ACTIVE
+        # As a number: SQLite takes an index of the active rows for no parameter.
+        where = [f"status <= {SUPERSEDED}" if self.superseded else f"status = {status}"]
+        args: list[object] = []
         for applies, condition, values in self._conditions():
             if applies:
                 where.append(condition)

@@ -24,11 +24,18 @@ from . import commit_hits, memories, view
 _PART = 1_000  # memories read at a time
 
 
-def rows_of(cache: Cache, wanted: Filter) -> list[int]:
-    """One row of each memory that passes the filter, newest first."""
+def rows_of(cache: Cache, wanted: Filter, limit: int | None = None) -> list[int]:
+    """One row of each memory that passes the filter, or of the first so many, newest first."""
     sql, args = wanted.sql()
+    if limit is not None:
+        # By the index of the times, which sorts nothing. Alternatives of a memory count once.
+        few = f"{sql} AND at <= ? ORDER BY at DESC, id, nth, row LIMIT ?"
+        rows = cache.db.execute(few, [*args, filters.latest(cache), 2 * limit])
+        found = memory_rows.firsts(cache, [row for (row,) in rows])
+        if len(found) >= limit:
+            return found[:limit]
     rows = cache.db.execute(f"{sql} ORDER BY {newest_first(cache)}, nth, row", args)
-    return memory_rows.firsts(cache, [row for (row,) in rows])
+    return memory_rows.firsts(cache, [row for (row,) in rows])[:limit]
 
 
 class Listed(NamedTuple):
@@ -60,13 +67,10 @@ def list_memories(
             stands = _stands(store, seen, conditions, all_branches)
             hidden = sorted(c for c, s in stands.items() if s.state == anchor_state.UNMERGED)
             merged = conditions.but(without=hidden) if hidden and not at else conditions
-            rows = rows_of(seen, merged)
-            found = _objects(store, seen, rows if stale else rows[:limit], stands)
-            if not stale and not at:
-                left = _left_out(seen, conditions, merged)
-                return Listed(found, len(rows) - len(found), *left)
-        if not stale:
-            return Listed(found, len(rows) - len(found))
+            found = _objects(store, seen, rows_of(seen, merged, None if stale else limit), stands)
+            if not stale:
+                more = merged.count(seen) - len(found)
+                return Listed(found, more, *((0, 0) if at else _left_out(seen, conditions, merged)))
         changed = path_state_store.STALE
         found = [m for m in found if any(p["state"] in changed for p in m["paths"])]
         return Listed(found[:limit], len(found) - len(found[:limit]))
@@ -131,7 +135,10 @@ def _left_out(cache: Cache, wanted: Filter, merged: Filter) -> tuple[int, int]:
     """(of unmerged branches, superseded): memories that pass `wanted`; `merged`: what is listed."""
     listed, more = merged.count(cache), merged.but(superseded=True)
     unmerged = wanted.count(cache) - listed if wanted is not merged else 0
-    return unmerged, 0 if merged.superseded else more.count(cache) - listed
+    some = f"SELECT 1 FROM memory WHERE status = {SUPERSEDED} LIMIT 1"
+    if merged.superseded or not cache.db.execute(some).fetchone():
+        return unmerged, 0
+    return unmerged, more.count(cache) - listed
 
 
 def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
