@@ -21,9 +21,23 @@ def double(items: list[int]) -> list[int]:
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_answer_is_that_of_the_plain_call(share: float) -> None:
     helper = Helper(double)
-    for numbers in (list(range(1000)), [], list(range(50_000)), [7]):
+    for numbers in (list(range(1000)), [], [5], list(range(50_000)), [7]):
         helper.begin(numbers, share)
         assert helper.result() == double(numbers)
+    assert helper._child > 0 or sys.platform != "linux"
+    helper.close()
+
+
+def test_without_a_process_the_plain_call_is_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", none_left)
+    before = os.listdir("/proc/self/fd")
+    helper = Helper(double)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    helper.begin([1, 2])
+    assert helper.result() == [2, 4]
     helper.close()
 
 

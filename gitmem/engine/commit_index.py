@@ -111,6 +111,7 @@ def _write(
     _take_out(changes, gone)
     batch = batch_of(lines)
     changes.begin(batch, 0.5)
+    changes.collect()
     changes.take(batch)
     if limit is not None:
         oldest = "SELECT id FROM memory ORDER BY at DESC, id LIMIT -1 OFFSET ?"

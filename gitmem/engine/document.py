@@ -81,10 +81,10 @@ class Ahead:
         self._done: dict[str, Prepared] = {}
 
     def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
-        """Starts on (version, data) of records once the list before is done. Of this one, all but a
-        `share` is left to this process.
+        """Starts on (version, data) of records. The second process does the last `share` of them,
+        this one the rest when it collects.
         """
-        self._collect()
+        self.collect()
         if not self._helper and self.pays(len(records)):
             from . import vectors
             from .parallel import Helper
@@ -96,12 +96,19 @@ class Ahead:
             self._begun = [version for version, _ in records]
             self._helper.begin([data for _, data in records], share)
 
+    def collect(self) -> None:
+        """Waits for what was begun."""
+        if self._begun and self._helper:
+            made = self._helper.result()
+            self._done.update(zip(self._begun, made, strict=True))
+            self._begun = []
+
     def take(self, version: str) -> Prepared | None:
-        """What was prepared of a record; None where it was not begun. Once."""
+        """What was collected of a record, once; None where there is nothing."""
         return self._done.pop(version, None)
 
     def pays(self, count: int) -> bool:
-        """Whether so many records are worth to be begun."""
+        """Whether so many records are worth beginning."""
         return self._helper is not None or count >= _FORK_PAYS
 
     def close(self) -> None:
@@ -115,12 +122,6 @@ class Ahead:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _collect(self) -> None:
-        if self._begun and self._helper:
-            made = self._helper.result()
-            self._done.update(zip(self._begun, made, strict=True))
-            self._begun = []
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:

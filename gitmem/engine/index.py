@@ -227,6 +227,7 @@ def _take(
         for end in range(size, len(lines) + size, size):
             if limits.late():
                 return added, False
+            update.collect()
             batch, following = following, batch_of(lines[end : end + size])
             update.begin(following, _AFTER)
             added += update.take(batch)

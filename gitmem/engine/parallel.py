@@ -33,11 +33,18 @@ class Helper:
             self._start()
 
     def _start(self) -> None:
-        asked, self._to = os.pipe()
-        self._from, made = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        self._child = os.fork()
+        pipes: list[int] = []
+        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            self._child = os.fork()
+        except OSError:  # no process or no file is left
+            for fd in pipes:
+                os.close(fd)
+            return
+        asked, self._to, self._from, made = pipes
         if not self._child:
             _serve(self._work, asked, made)
         os.close(asked)
@@ -48,8 +55,9 @@ class Helper:
         self._items, self._cut = items, len(items)
         if self._child > 0:
             self._cut -= int(len(items) * share)
+        if rest := items[self._cut :]:
             try:
-                _send(self._to, items[self._cut :])
+                _send(self._to, rest)
             except (OSError, ValueError):  # it has ended, or marshal does not know a type
                 self.close()
 

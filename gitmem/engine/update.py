@@ -51,8 +51,8 @@ class Update:
         return self._erased
 
     def begin(self, batch: Batch, share: float = 1.0) -> None:
-        """Has the documents of a batch prepared that will be taken soon, where it is a large one;
-        collects those of the batch before. All but a `share` is left to this process.
+        """Begins to prepare the documents of a batch that will be taken soon, if it is a large one:
+        the last `share` of them in a second process, the rest in this one when it collects.
         """
         ahead = self.memories.ahead
         if not ahead:
@@ -66,6 +66,11 @@ class Update:
                 if r.op in record.CONTENT_OPS and v not in known
             ]
         ahead.begin(wanted, share)
+
+    def collect(self) -> None:
+        """Waits for the documents that were begun."""
+        if self.memories.ahead:
+            self.memories.ahead.collect()
 
     def take(self, batch: Batch) -> int:
         """Folds a batch into the tables; returns how many records were new."""

@@ -22,13 +22,15 @@ from ..store import Store
 from . import commit_hits, memories, view
 
 _PART = 1_000  # memories read at a time
+_FEW = 10_000  # memories of a list that are not sorted with all others
 
 
 def rows_of(cache: Cache, wanted: Filter, limit: int | None = None) -> list[int]:
     """One row of each memory that passes the filter, or of the first so many, newest first."""
     sql, args = wanted.sql()
-    if limit is not None:
-        # By the index of the times, which sorts nothing. Alternatives of a memory count once.
+    if limit is not None and limit <= _FEW:
+        # In the order of an index. Twice as many: alternatives of a memory count once. Where that
+        # is not enough, and for times that cannot be, all are sorted.
         few = f"{sql} AND at <= ? ORDER BY at DESC, id, nth, row LIMIT ?"
         rows = cache.db.execute(few, [*args, filters.latest(cache), 2 * limit])
         found = memory_rows.firsts(cache, [row for (row,) in rows])

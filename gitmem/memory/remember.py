@@ -97,8 +97,8 @@ def remember(
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
     each, in order. Raises only for what concerns all drafts.
 
-    `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache or
-    cancels. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
+    `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache and
+    closes. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
     written, the results are those of a call that would.
     """
     results: list[Result | None] = []

@@ -31,9 +31,8 @@ class TreeEdit:
         if keep:
             count = sum(1 for _ in notetree.all_notes(git, keep))
             self._tree.fanned = count >= notetree.SPLIT
-        # {blob id: content} of the note that was read last, and of those that were read together
-        self._known: dict[str, bytes] = {}
-        self._together: dict[str, bytes] = {}
+        self._known: dict[str, bytes] = {}  # {blob id: content} of the note that was read last
+        self._together: dict[str, bytes] = {}  # the same of the notes of a part of `add_all`
         self._here: dict[str, bool] = {}  # {anchor: whether the repository has it}
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
@@ -81,12 +80,12 @@ class TreeEdit:
             commits = [anchor for anchor in part if anchor not in ("", PURGED)]
             found = self._git.local.get_many(commits)
             self._here = {anchor: bool(one) for anchor, one in zip(commits, found, strict=True)}
-            self._read([blob for anchor in part for _, blob in self._tree.notes(anchor)])
+            self._read_together([blob for anchor in part for _, blob in self._tree.notes(anchor)])
             for anchor in part:
                 self.add(anchor, groups[anchor])
 
-    def _read(self, blobs: list[str]) -> None:
-        """Reads notes, unless they are large."""
+    def _read_together(self, blobs: list[str]) -> None:
+        """Reads notes, but for those that are longer than twice BOUND."""
         most = min(2 * BOUND, self._git.largest or 2 * BOUND)
         found = zip(blobs, self._git.objects.get_many(blobs, most), strict=True)
         self._together = {
