@@ -71,7 +71,7 @@ def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prep
 
 class Ahead:
     """Documents prepared by a second process, list after list, while this one does other work. A
-    context, which ends that process.
+    context, which ends that process; without `begin` there is none.
     """
 
     def __init__(self, table: StaticTable) -> None:
@@ -103,9 +103,12 @@ class Ahead:
             self._done.update(zip(self._begun, made, strict=True))
             self._begun = []
 
-    def take(self, version: str) -> Prepared | None:
-        """What was collected of a record, once; None where there is nothing."""
-        return self._done.pop(version, None)
+    def documents(self, records: list[tuple[str, dict[str, object]]]) -> list[Prepared]:
+        """Those of (version, data) of records: what was collected, once, the others made now."""
+        done = [self._done.pop(version, None) for version, _ in records]
+        left = [data for (_, data), one in zip(records, done, strict=True) if one is None]
+        made = iter(prepare(self._table, left))
+        return [one or next(made) for one in done]
 
     def pays(self, count: int) -> bool:
         """Whether so many records are worth beginning."""

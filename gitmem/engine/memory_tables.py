@@ -9,13 +9,12 @@ from __future__ import annotations
 from ..core.record import Record
 from . import line_tables
 from .cache import CODE, Cache
-from .document import columns, labels, prepare, union_of
+from .document import Ahead, columns, labels, union_of
 from .memory_rows import ACTIVE, TEXT, bare, commit_of, parsed, places
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .document import Ahead, Prepared
     from .embed import StaticTable
 
     Wanted = tuple[Record, int, int]  # (record, status, place among the versions shown)
@@ -25,7 +24,7 @@ class MemoryTables:
     """Adds rows and takes them away; `finish` writes the totals."""
 
     def __init__(self, cache: Cache, table: StaticTable, ahead: Ahead | None = None) -> None:
-        self.cache, self.db, self.table, self.ahead = cache, cache.db, table, ahead
+        self.cache, self.db, self.ahead = cache, cache.db, ahead or Ahead(table)
         self.next_row = int(cache.meta("rows", "0"))
         self.count = cache.count()
 
@@ -75,7 +74,9 @@ class MemoryTables:
         shown = [(row, r) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
         self._add_paths(shown)
-        made = self._prepared([r for _, r in shown])
+        # A united text has the version of one of its lines.
+        texts = [("" if union_of(r)[0] else r.version, r.data) for _, r in shown]
+        made = self.ahead.documents(texts)
         self.db.executemany(
             "INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
             [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)],
@@ -149,15 +150,3 @@ class MemoryTables:
         lines = select_in(self.db, sql, map(bytes.fromhex, parts))
         numbers = ",".join(str(n) for (n,) in sorted(lines))
         self.db.execute("INSERT INTO united VALUES(?, ?, ?, ?)", (row, f"[{numbers}]", digest, raw))
-
-    def _prepared(self, shown: list[Record]) -> list[Prepared]:
-        ahead, done, left = self.ahead, {}, []
-        for r in shown:
-            found = ahead.take(r.version) if ahead and not union_of(r)[0] else None
-            if found:
-                done[r.version] = found
-            else:
-                left.append(r)
-        made = prepare(self.table, [r.data for r in left])
-        done.update(zip([r.version for r in left], made, strict=True))
-        return [done[r.version] for r in shown]

@@ -54,10 +54,7 @@ class Update:
         """Begins to prepare the documents of a batch that will be taken soon, if it is a large one:
         the last `share` of them in a second process, the rest in this one when it collects.
         """
-        ahead = self.memories.ahead
-        if not ahead:
-            return
-        records, wanted = batch[0], []
+        ahead, records, wanted = self.memories.ahead, batch[0], []
         if ahead.pays(len(records)):
             known = line_tables.known(self.db, records)
             wanted = [
@@ -69,8 +66,7 @@ class Update:
 
     def collect(self) -> None:
         """Waits for the documents that were begun."""
-        if self.memories.ahead:
-            self.memories.ahead.collect()
+        self.memories.ahead.collect()
 
     def take(self, batch: Batch) -> int:
         """Folds a batch into the tables; returns how many records were new."""

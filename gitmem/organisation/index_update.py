@@ -21,7 +21,7 @@ from ..core import fold, record, redact
 from ..core.digest import sha256
 from ..core.errors import MemError, Refused
 from ..core.progress import counted
-from ..engine.document import prepare
+from ..engine.document import Ahead
 from ..memory import view, write_gate
 from ..setup import default_remote
 from ..store import Store
@@ -153,10 +153,13 @@ def _admitted(store: Store, item: dict[str, Any]) -> dict[str, Any] | None:
 def _rows(
     store: Store, entries: Mapping[str, tuple[bytes, Any]], admitted: Mapping[str, dict[str, Any]]
 ) -> Iterator[Row]:
-    ids = list(admitted)
-    for start in range(0, len(ids), _PORTION):
-        part = ids[start : start + _PORTION]
-        made = prepare(store.table, [admitted[id] for id in part])
-        for id, (fields, vector, _) in zip(part, made, strict=True):
-            words = chain.from_iterable(field.split() for field in fields)
-            yield Row(id, entries[id][0], json.dumps(admitted[id]), words, vector)
+    items: list[tuple[str, dict[str, Any]]] = list(admitted.items())
+    with Ahead(store.table) as ahead:
+        for start in range(0, len(items), _PORTION):
+            part = items[start : start + _PORTION]
+            ahead.begin(part, 0.5)
+            ahead.collect()
+            made = ahead.documents(part)
+            for (id, item), (fields, vector, _) in zip(part, made, strict=True):
+                words = chain.from_iterable(field.split() for field in fields)
+                yield Row(id, entries[id][0], json.dumps(item), words, vector)
