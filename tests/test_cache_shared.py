@@ -172,6 +172,29 @@ def test_the_file_alone_may_be_removed_or_replaced_beside_writers_and_readers(
     sound(repo, 1 + 2 * ROUNDS)
 
 
+def test_a_file_that_was_away_for_a_moment_is_opened(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removed and made anew it may have the inode that it had."""
+    path = cache_file.path_of(str(repo / ".git" / "mem"))
+    connect, calls = cache_file.connect, []
+
+    def late(name: str) -> cache_file.Connection:
+        calls.append(name)
+        if len(calls) > 1:
+            return connect(name)
+        os.rename(path, path + ".away")
+        try:
+            return connect(name)
+        finally:
+            os.rename(path + ".away", path)
+
+    monkeypatch.setattr(cache_file, "connect", late)
+    opened = cache_file.open_cache(os.path.dirname(path))
+    assert opened and opened.how == "file" and len(calls) == 2
+    opened.close()
+
+
 def test_a_writer_whose_file_was_replaced_leaves_the_new_one_alone(repo: pathlib.Path) -> None:
     mem = repo / ".git" / "mem"
     old = cache_file.open_cache(str(mem))

@@ -76,15 +76,16 @@ def open_cache(
                 return None
             opened = _create(mem_dir, path, wait)
         else:
-            opened = _open_file(mem_dir, path)
+            opened = _open_file(mem_dir, path, attempt == 0)
         if opened is not None:
             return opened
     raise Moved("the cache file changes all the time")
 
 
-def _open_file(mem_dir: str, path: str) -> Cache | None:
+def _open_file(mem_dir: str, path: str, again: bool) -> Cache | None:
     """The cache in an existing file; None where it was removed or replaced while it was opened:
-    file and log may be of two databases.
+    file and log may be of two databases. `again`: also where it was not found, as a new file may
+    have the inode of the removed one.
     """
     writable = os.access(mem_dir, os.W_OK) and os.access(path, os.W_OK)
     if not writable and cache_lock.has_log(path):
@@ -103,8 +104,9 @@ def _open_file(mem_dir: str, path: str) -> Cache | None:
             raise Damaged("the cache file has another layout")
         if cache_lock.inode(path) == inode:
             opened = Cache(db, "file" if writable else "immutable", path, inode)
-    except (sqlite3.Error, OSError, Damaged):
-        if cache_lock.inode(path) == inode:
+    except (sqlite3.Error, OSError, Damaged) as e:
+        gone = again and getattr(e, "sqlite_errorname", "") == "SQLITE_CANTOPEN"
+        if cache_lock.inode(path) == inode and not gone:
             raise
     finally:
         if db is not None and opened is None:
