@@ -71,8 +71,9 @@ def list_memories(
             merged = conditions.but(without=hidden) if hidden and not at else conditions
             found = _objects(store, seen, rows_of(seen, merged, None if stale else limit), stands)
             if not stale:
-                more = merged.count(seen) - len(found)
-                return Listed(found, more, *((0, 0) if at else _left_out(seen, conditions, merged)))
+                listed = merged.count(seen)
+                left = (0, 0) if at else _left_out(seen, conditions, merged, listed)
+                return Listed(found, listed - len(found), *left)
         changed = path_state_store.STALE
         found = [m for m in found if any(p["state"] in changed for p in m["paths"])]
         return Listed(found[:limit], len(found) - len(found[:limit]))
@@ -133,14 +134,15 @@ def _stands(
     return stands
 
 
-def _left_out(cache: Cache, wanted: Filter, merged: Filter) -> tuple[int, int]:
-    """(of unmerged branches, superseded): memories that pass `wanted`; `merged`: what is listed."""
-    listed, more = merged.count(cache), merged.but(superseded=True)
+def _left_out(cache: Cache, wanted: Filter, merged: Filter, listed: int) -> tuple[int, int]:
+    """(of unmerged branches, superseded): memories that pass `wanted`; `listed` so many are, those
+    that pass `merged`.
+    """
     unmerged = wanted.count(cache) - listed if wanted is not merged else 0
     some = f"SELECT 1 FROM memory WHERE status = {SUPERSEDED} LIMIT 1"
     if merged.superseded or not cache.db.execute(some).fetchone():
         return unmerged, 0
-    return unmerged, more.count(cache) - listed
+    return unmerged, merged.but(superseded=True).count(cache) - listed
 
 
 def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
