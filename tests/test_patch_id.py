@@ -23,6 +23,18 @@ from gitmem.engine.filters import Filter
 from gitmem.git import refs_mtime
 from gitmem.hooks import spool
 from gitmem.memory import recall
+from gitmem.store import Store
+
+
+def fields(store: Store, id: str) -> dict[str, str]:
+    """What a record about a commit says of its patch."""
+    found, _ = store.with_cache(lambda cache: patch_id.fields(store.repo, cache, [id]))
+    return found.get(id, {})
+
+
+def one_patch_id(store: Store, id: str) -> str:
+    return patch_id.patch_ids(store.repo, [id], 60.0)[0][id]
+
 
 # --- what it costs ---------------------------------------------------------
 
@@ -44,6 +56,30 @@ def test_reachable_anchors_cost_no_git_process_more(
         assert count.of(
             lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)
         ) == ["cat-file"]
+
+
+def test_a_commit_is_diffed_for_its_first_memory_alone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is on a branch, and whatever the other memories about it do."""
+    repo = lab.repo("repo", 2)
+    count = Count(monkeypatch)
+    assert "patch-id" in count.of(lambda: tell(repo, "the retry budget is three"))
+    assert "patch-id" not in count.of(lambda: tell(repo, "the retry budget was five"))
+    # what is new in the notes is found by a diff of trees
+    third = ["cat-file", "config", "diff-tree", "fast-import", "rev-parse", "update-ref"]
+    assert count.of(lambda: tell(repo, "the retry budget is six")) == third
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "queue.txt", "one")
+    commit(lab, repo, "queue.txt", "two")
+    assert "patch-id" in count.of(lambda: tell(repo, "the queue is bounded"))
+    assert "patch-id" not in count.of(lambda: tell(repo, "the queue is lossy"))
+    with opened(repo) as store:
+        told = [r.data for line in lab.lines(repo) if (r := record.parse(line.encode()))]
+        assert len(told) == 5
+        for data in told:
+            said = {n: data[n] for n in ("patch", "base", "branch_patch") if n in data}
+            assert said == fields(store, data["commit"])
 
 
 def test_what_the_worker_sought_in_vain_is_not_sought_again(
@@ -94,9 +130,7 @@ def test_new_marks_make_an_unmerged_commit_be_sought_again(lab: Lab) -> None:
             [
                 (
                     made[0],
-                    record.dump(
-                        record.mark(made[0], "", base, patch_id.patch_id(store.repo, into))
-                    ),
+                    record.dump(record.mark(made[0], "", base, one_patch_id(store, into))),
                 )
             ],
             "git mem: mark 1 commit",
@@ -282,13 +316,13 @@ def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: 
     )
     shallow = lab.root / "shallow"
     with opened(shallow) as store:
-        assert patch_id.of_commit(store.repo, head(lab, shallow)) == {}
+        assert fields(store, head(lab, shallow)) == {}
     own = commit(lab, shallow, "f1.txt", "two")
     with opened(shallow) as store:
-        assert patch_id.of_commit(store.repo, own) == {"patch": patch_id.patch_id(store.repo, own)}
+        assert fields(store, own) == {"patch": one_patch_id(store, own)}
     lab.git(shallow, "fetch", "-q", "--unshallow", "origin", "+refs/heads/*:refs/remotes/origin/*")
     with opened(shallow) as store:
-        assert patch_id.of_commit(store.repo, own).keys() == {"patch", "base", "branch_patch"}
+        assert fields(store, own).keys() == {"patch", "base", "branch_patch"}
 
 
 def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
@@ -298,8 +332,6 @@ def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
     repo = lab.repo(commits=3)
     last = head(lab, repo)
     with opened(repo) as store:
-        was = patch_id.patch_id(store.repo, last)
+        was = one_patch_id(store, last)
         lab.git(repo, "replace", "--graft", last, "HEAD~2")
-        assert patch_id.patch_id(store.repo, last) == was and patch_id.patch_ids(
-            store.repo, [last], 60.0
-        )[0] == {last: was}
+        assert one_patch_id(store, last) == was

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..engine.cache import Cache
@@ -36,11 +36,6 @@ _DIFF = (
 # A patch-id says what a commit changed when it was made: what `git replace` puts in its place is
 # this clone's own, and may be gone tomorrow.
 _AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
-
-
-def patch_id(repo: Repo, commit: str, base: str = "") -> str:
-    """git's stable patch-id of a commit, or of what changed since `base`; "" for none."""
-    return patch_ids(repo, [f"{commit} {base}".rstrip()], LIMIT)[0].get(commit, "")
 
 
 def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[str, str], int]:
@@ -98,21 +93,6 @@ def base_of(repo: Repo, commit: str) -> str:
         return base
     # Some contain it.
     return fork(*(line for line in lines if len(lines) > 1 and fork(line) != commit))
-
-
-def of_commit(repo: Repo, commit: str) -> dict[str, str]:
-    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`."""
-    out: dict[str, str] = {}
-    if repo.git.promised:
-        return out
-    cut = commit_reader.ends(repo.git)
-    # Where history ends a commit seems to add every file.
-    if own := patch_id(repo, commit) if commit not in cut else "":
-        out["patch"] = own
-    base = base_of(repo, commit) if not cut else ""
-    if combined := patch_id(repo, commit, base) if base else "":
-        out.update(base=base, branch_patch=combined)
-    return out
 
 
 class PatchIds:
@@ -215,6 +195,27 @@ class PatchIds:
             self._new.clear()
             self._branches.clear()
             self._notes.clear()
+
+
+def fields(repo: Repo, cache: Cache, commits: Collection[str]) -> dict[str, dict[str, str]]:
+    """{commit: the fields `patch`, and on an unmerged branch `base` and `branch_patch`, of a record
+    about it}, as far as LIMIT allows.
+    """
+    if repo.git.promised:
+        return {}
+    cut = commit_reader.ends(repo.git)
+    known = PatchIds(repo, cache, LIMIT)
+    # Where history ends a commit seems to add every file.
+    whole = [commit for commit in commits if commit not in cut]
+    known.learn(whole)
+    found = {commit: {"patch": id} for commit, id in known.of_commits(whole).items()}
+    bases = {} if cut else {c: base for c in commits if (base := base_of(repo, c))}
+    for commit, id in known.of_branches(bases).items():
+        if id:
+            branch = {"base": bases[commit], "branch_patch": id}
+            found[commit] = {**found.get(commit, {}), **branch}
+    known.save()
+    return found
 
 
 def marks_of(cache: Cache, commits: Iterable[str]) -> dict[str, set[tuple[str, str, str]]]:

@@ -54,7 +54,7 @@ class Reachability:
 def present(git: Git, names: Iterable[str]) -> set[str]:
     """Those of the full ids that are commits of this repository."""
     asked = sorted(names)
-    found = git.ids([f"{c}^{{commit}}" for c in asked]) if asked else []
+    found = git.ids([f"{c}^{{commit}}" for c in asked])
     return {c for c, id in zip(asked, found, strict=True) if id == c}
 
 

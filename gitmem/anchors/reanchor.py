@@ -67,7 +67,7 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
     out.dropped = sorted(old for old, new in asked.items() if not new.strip("0"))
     asked = {old: new for old, new in asked.items() if new.strip("0")}
     revisions = [f"{new}^{{commit}}" for new in asked.values()]
-    ids = store.repo.git.ids(revisions) if revisions else []
+    ids = store.repo.git.ids(revisions)
     moved = set(store.with_cache(lambda cache: anchor_state.steps(cache, asked))[0])
     lines: dict[str, list[tuple[str, bytes]]] = {scope: [] for scope, _ in store.sources}
     for (old, new), id in zip(asked.items(), ids, strict=True):

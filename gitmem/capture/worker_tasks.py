@@ -102,7 +102,7 @@ def _keep_said(store: Store, commits: list[commit_reader.Commit]) -> list[Outcom
 
 def _existing(store: Store, commits: list[str]) -> list[str]:
     names = [f"{id}^{{commit}}" for id in commits]
-    ids = store.repo.git.ids(names) if names else []
+    ids = store.repo.git.ids(names)
     return [commit for commit, id in zip(commits, ids, strict=True) if id]
 
 

@@ -190,6 +190,8 @@ class Git:
 
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
+        if not names:
+            return []  # starts no process
         reader = self._reader("--batch-check", NO_FETCH)
         return [found[0] if found else "" for found in reader.get_many(names)]
 
@@ -205,7 +207,7 @@ class Git:
             return [listed.get(one, "") for one in asked]
         revisions = list(dict.fromkeys(rev for rev, _ in asked))
         names = [f"{rev}:{name}" if name != "." else f"{rev}^{{tree}}" for rev, name in asked]
-        ids = self.ids([*names, *(f"{rev}:.gitmodules" for rev in revisions)]) if asked else []
+        ids = self.ids([*names, *(f"{rev}:.gitmodules" for rev in revisions)])
         found = dict(zip(asked, ids[: len(asked)], strict=True))
         linked = {rev for rev, id in zip(revisions, ids[len(asked) :], strict=True) if id}
         left = [one for one, id in found.items() if not id and (one[0] in linked or "\n" in one[1])]

@@ -234,13 +234,16 @@ def supersede(
     given = {k: v for k, v in fields.items() if v}
     checked = write_gate.checked(store, fields, {**inherited, **given}, allow_secret)
     _note_paths(store, head, checked)
+    facts, _ = store.with_cache(
+        lambda cache: patch_id.fields(store.repo, cache, [head] if head else []), refresh=False
+    )
     data = record.create(
         checked,
         commit=head,
         branch=branch_to_note(store) if head else "",
         supersedes=[found.memory.id],
         after=sorted(found.seen),
-        **(patch_id.of_commit(store.repo, head) if head else {}),
+        **facts.get(head, {}),
     )
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")

@@ -243,7 +243,9 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
     ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= patch_id.MANY:
-        facts = {anchor: patch_id.of_commit(store.repo, anchor) for anchor in anchors}
+        facts, _ = store.with_cache(
+            lambda cache: patch_id.fields(store.repo, cache, anchors), refresh=False
+        )
         for r in ready:
             r.fields.update(facts.get(r.anchor, {}))
     return ready

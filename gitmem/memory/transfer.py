@@ -90,7 +90,7 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
     how many go to HEAD: no such commit here.
     """
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
-    ids = store.repo.git.ids([name + "^{commit}" for name in names]) if names else []
+    ids = store.repo.git.ids([name + "^{commit}" for name in names])
     here = {name for name, id in zip(names, ids, strict=True) if id}
     moved = 0
     for draft in drafts:
