@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 from hook_world import PROMPT, SLOW, UTC, Hooks, make
 from test_hook_attacks import HOOK, TEXTS, log, settled
 from test_hook_cost import ask
@@ -164,7 +164,7 @@ def test_a_full_disk_leaves_no_piece_of_a_file(hooks: Hooks) -> None:
             env=SLOW,
         )
         assert (done.returncode, done.stderr) == (0, "")
-    settled(hooks)
+    until(lambda: not os.path.exists(os.path.join(hooks.mem_dir, "worker.pid")))
     left = {
         name
         for name in set(os.listdir(hooks.mem_dir)) - before
