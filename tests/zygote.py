@@ -131,16 +131,14 @@ def _communicate(stdin: int, data: bytes, outputs: list[int], timeout: float) ->
 
 
 def _load() -> None:
-    """Imports all that a command may import, but for the commands: typer builds all it knows."""
+    """Imports all that a command may import."""
     import importlib
     import pkgutil
 
-    import gitmem.cli.common
+    import gitmem
 
     for module in pkgutil.walk_packages(gitmem.__path__, "gitmem."):
-        command = module.name.startswith("gitmem.cli.") and module.name != "gitmem.cli.common"
-        optional = any(name in module.name for name in ("llama", "mcp_server", "organisation"))
-        if not command and not optional:
+        if not any(name in module.name for name in ("llama", "mcp_server", "organisation")):
             importlib.import_module(module.name)
 
 

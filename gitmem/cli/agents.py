@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import typer
-
 from ..agents import context, context_render, head_facts, hook, protocol, receipts
 from ..anchors import anchor_state, anchor_state_update, path_state, snapshot_view
 from ..core import fastjson, fold, record
@@ -16,7 +14,6 @@ from ..engine.filters import Filter
 from ..git import discover
 from ..memory import memories
 from ..store import Store
-from . import app
 from .common import opened, warn
 from .options import Answer, At, argument, command, flag, number, one_of, text
 
@@ -78,21 +75,21 @@ def _then(
         return context.build(past, place, budget=budget, purpose="cli", only=only, aged=aged)
 
 
-@app.command("hook")
+@command("hook", json=False)
 def hook_command(
     event: str = argument(
         "EVENT", f"In the agent's own words or in Claude Code's: {', '.join(protocol.EVENTS)}.", ""
     ),
-    agent: str = typer.Option(
-        "claude", metavar="AGENT", help=f"Who asks: {', '.join(protocol.AGENTS)}."
-    ),
+    agent: str = text("--agent", f"Who asks: {', '.join(protocol.AGENTS)} (default: claude)."),
 ) -> int:
     """Answer an agent's hook; `git mem install` enters it in the agent's settings.
 
     Reads the event as JSON from standard input, prints one JSON object or nothing, and always exits
     0, within a second. GIT_MEM_PATIENCE=N gives it N times the time.
     """
-    hook.main([event, "--agent", agent], os.environ)  # a real call never comes here: `__main__`
+    hook.main(
+        [event, "--agent", agent or "claude"], os.environ
+    )  # a real call never comes here: `__main__`
 
 
 @command("receipts")

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from typing import Any
 
 from .. import opening
@@ -49,6 +48,8 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
 
 def needs_mcp() -> None:
     """Raises MemError where the MCP server cannot be started."""
+    from importlib.util import find_spec
+
     if find_spec("mcp") is None:
         hint = f"`{sys.executable} -m pip install 'mcp>=2,<3'` adds it"
         raise MemError("the MCP server needs the package 'mcp'", hint=hint)
@@ -171,6 +172,14 @@ def line(question: str) -> str:
     sys.stdout.write(safe(question))
     sys.stdout.flush()
     return sys.stdin.readline()
+
+
+def asked(name: str, default: str = "") -> str:
+    """A value typed by the user, by default what is shown. Raises EOFError at the end of input."""
+    typed = line(f"{name} [{default}]: " if default else f"{name}: ")
+    if not typed:
+        raise EOFError
+    return typed.strip() or default
 
 
 def confirmed(question: str) -> bool:

@@ -1,9 +1,9 @@
 """The command help, and what `git mem -h` prints."""
 
-from . import app, run
+from . import run
 from .commands import overview
 from .common import write
-from .options import argument, flag
+from .options import argument, command, flag
 
 _USAGE = "usage: git mem COMMAND [ARGUMENTS]"
 _MORE = (
@@ -13,7 +13,7 @@ _MORE = (
 )
 
 
-@app.command("help")
+@command("help", json=False)
 def help_command(
     words: list[str] = argument("[COMMAND]...", "A command.", None),
     all: bool = flag("-a --all", "List all commands, low-level ones too."),

@@ -3,11 +3,11 @@
 import os
 
 from .. import opening, prefork_server
-from . import app
 from .common import needs_mcp, warn
+from .options import command
 
 
-@app.command("mcp")
+@command("mcp", json=False)
 def mcp_command() -> int:
     """Serve this repository's memories to an agent over the Model Context Protocol, on stdin and
     stdout, until the agent ends; its prompts are answered faster meanwhile. Needs the extra `mcp`.

@@ -8,32 +8,27 @@ import re
 from contextlib import closing
 from typing import Any
 
-import typer
-
 from .. import render
 from ..core.errors import MemError, NotARepository, UsageError
 from ..git import gitcmd, repository
 from ..models import chosen, fetch, llamaproc, registry
 from ..models.registry import EMBEDDING, LANGUAGE
 from ..store import open_store
-from . import app
+from . import typer_app
 from .common import values, warn
 from .options import Answer, argument, command, flag, text
 
-_model = typer.Typer(
-    name="model",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help=(
+typer_app.group(
+    "model",
+    (
         "Optional models for capture and for better vectors. GIT_MEM_MODEL and "
         "GIT_MEM_EMBED_MODEL (a name or a path) go before the settings, GIT_MEM_MODEL_DIR is "
         "where models are kept, GIT_MEM_MODEL_HUB a mirror to fetch from."
     ),
 )
-app.add_typer(_model, name="model")
 
 
-@command("list", _model)
+@command("list", "model")
 def list_command(as_json: bool) -> Answer:
     """Show the models known by name and those that are here."""
     where = chosen.directory(os.environ)
@@ -83,7 +78,7 @@ def _rows(where: str, used: dict[str, chosen.Choice]) -> dict[str, dict[str, Any
     return rows
 
 
-@command("fetch", _model)
+@command("fetch", "model")
 def fetch_command(
     name: str = argument(
         "NAME",
@@ -153,7 +148,7 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
         fetch.download(url, target, sha256, size=size, progress=tell)
 
 
-@command("add", _model)
+@command("add", "model")
 def add_command(
     path: str = argument("PATH", "A GGUF file; it stays where it is."),
     name: str = text("--name", "What to call it (default: its known name, or the file's)."),
@@ -167,7 +162,7 @@ def add_command(
     return Answer(values(found, "name", "path", "sha256"), [line])
 
 
-@command("use", _model)
+@command("use", "model")
 def use_command(
     name: str = argument("NAME", "A model that is here, a path, `none`, or `default`."),
     embed: bool = flag("--embed", "For vectors, instead of capture."),
@@ -205,7 +200,7 @@ def use_command(
     return Answer({"setting": key, "value": value}, lines)
 
 
-@command("remove", _model)
+@command("remove", "model")
 def remove_command(name: str = argument("NAME", "A name of `git mem model list`.")) -> Answer:
     """Take a model off the list, and delete its file where `fetch` brought it."""
     found = chosen.remove(chosen.directory(os.environ), name)
@@ -214,7 +209,7 @@ def remove_command(name: str = argument("NAME", "A name of `git mem model list`.
     return Answer({**values(found, "name", "path"), "deleted": found.ours}, [line])
 
 
-@command("path", _model)
+@command("path", "model")
 def path_command(
     as_json: bool,
     name: str = argument("NAME", "A model that is here; without it: the one in use.", ""),

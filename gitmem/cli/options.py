@@ -1,20 +1,17 @@
 """What commands are made of: the answer that they give, and options that several share.
 
-An option that is not given is "", [] or False; a number is None.
+An option that is not given is "", [] or False; a number is None. Commands are declared here as
+plain values: most calls are read by `plain`, the others by typer, which takes 40 ms to load.
 """
 
-import inspect
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Annotated, Any, NamedTuple
-
-import typer
 
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..engine.filters import Filter
 from ..store import Store
-from . import app
 from .common import opened, warn, when, write, write_json
 from .pager import paged
 
@@ -45,15 +42,49 @@ class Answer(NamedTuple):
         return self.status
 
 
+class Option(NamedTuple):
+    """How a parameter of a command is given.
+
+    `names`: none for a word without a name. `value`: what the help shows for it, None for a flag.
+    `empty` makes the value of what is not given; None: it must be there. `check` gets any value,
+    and may raise UsageError. `least`: it is a number, to `most`.
+    """
+
+    names: tuple[str, ...]
+    value: str | None
+    help: str
+    empty: Callable[[], Any] | None
+    check: Callable[[Any], Any] | None = None
+    least: int | None = None
+    most: int | None = None
+
+
+class Declared(NamedTuple):
+    """A command. `options`: {parameter: (its type, its `Option`, or what only typer knows)};
+    `more`: what typer is told beside.
+    """
+
+    name: str
+    module: str
+    run: Callable[..., int]
+    about: str
+    options: dict[str, tuple[Any, Any]]
+    more: dict[str, Any]
+
+
+DECLARED: dict[str, Declared] = {}  # of the modules that are loaded
+
 _Command = Callable[..., Answer | int]
 
 
 def command(
     name: str,
-    parent: typer.Typer = app,
+    parent: str = "",
     enabled: bool = True,
     pager: bool = False,
     elsewhere: str = "",
+    json: bool = True,
+    alias: str = "",
     **more: Any,
 ) -> Callable[[_Command], Callable[..., int]]:
     """Makes a function a command with --json, which prints the `Answer` that the function returns.
@@ -62,15 +93,16 @@ def command(
     one whose type is a NamedTuple of options gets these. A function that must know of --json takes
     `as_json: bool`; one that prints by itself returns the exit code. `pager`: what a terminal
     is shown goes through the user's pager. `elsewhere`: an option with which no repository is
-    needed here: `store` is None then.
+    needed here: `store` is None then. `json`: whether there is --json. `alias`: a name that works,
+    too, and is listed nowhere.
     """
 
     def register(function: _Command) -> Callable[..., int]:
-        takes = inspect.signature(function).parameters
-        bundles = {n: p.annotation for n, p in takes.items() if hasattr(p.annotation, "_fields")}
+        takes = _parameters(function)
+        bundles = {n: kind for n, (kind, _) in takes.items() if hasattr(kind, "_fields")}
 
         def run(**given: Any) -> int:
-            as_json = given["as_json"] if "as_json" in takes else given.pop("as_json")
+            as_json = given["as_json"] if "as_json" in takes else given.pop("as_json", False)
             for name, bundle in bundles.items():
                 given[name] = bundle(*[given.pop(field) for field in bundle._fields])
             here = "store" in takes and not given.get(elsewhere)
@@ -81,29 +113,47 @@ def command(
                 said = function(**given)
                 return said if isinstance(said, int) else said.print(as_json)
 
-        options: dict[str, inspect.Parameter] = {}  # the help has them in this order
-        for n, parameter in takes.items():
+        options: dict[str, tuple[Any, Any]] = {}  # the help has them in this order
+        for n, declared in takes.items():
             bundle = bundles.get(n)
-            options.update(inspect.signature(bundle).parameters if bundle else {n: parameter})
+            options.update(_fields(bundle) if bundle else {n: declared})
         options.pop("store", None)
-        as_json = options.pop("as_json", None)
-        if as_json is None or as_json.default is inspect.Parameter.empty:
-            as_json = inspect.Parameter("as_json", _BY_NAME, annotation=_Json)
-        named = [option.replace(kind=_BY_NAME) for option in (*options.values(), as_json)]
-        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-        run.__doc__ = function.__doc__
-        parent.command(name, **more)(run)
+        as_json = options.pop("as_json", (bool, None))
+        if json:
+            options["as_json"] = as_json if as_json[1] else (bool, _JSON)
+        about = function.__doc__ or ""
+        full = f"{parent} {name}".lstrip()
+        module = function.__module__.rpartition(".")[2]
+        DECLARED[full] = Declared(full, module, run, about, options, more)
+        if alias:
+            DECLARED[alias] = Declared(alias, module, run, about, options, {**more, "hidden": True})
         return run
 
     return register
 
 
-_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+def _parameters(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """{parameter: (type, Option)}; `inspect` takes 10 ms to load."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = function.__defaults__ or ()
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return {n: _typed(function.__annotations__[n], given.get(n)) for n in names}
+
+
+def _fields(bundle: Any) -> dict[str, tuple[Any, Any]]:
+    return {name: _typed(bundle.__annotations__[name], None) for name in bundle._fields}
+
+
+def _typed(kind: Any, option: Any) -> tuple[Any, Any]:
+    """(type, Option) of a parameter, which may have it as the annotation of its type."""
+    said = getattr(kind, "__metadata__", ())
+    return (kind.__origin__, said[0]) if said else (kind, option)
 
 
 def argument(metavar: str, help: str, default: Any = ...) -> Any:
     """A word without a name; it must be there where there is no default."""
-    return typer.Argument(default, metavar=metavar, help=help)
+    return Option((), metavar, help, None if default is ... else lambda: default)
 
 
 def flag(names: str, help: str) -> Any:
@@ -117,30 +167,35 @@ def texts(names: str, help: str) -> Any:
 
 def text(names: str, help: str, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
-    if filled:
-        return _option(names, help, lambda: None, callback=_filled)
-    return _option(names, help, str)
+    if not filled:
+        return _option(names, help, str)
+    first = names.split()[0]
 
+    def check(value: str | None) -> str:
+        """Refuses what was given empty, as by a variable that is not set: without the option the
+        call would mean something else.
+        """
+        if value == "":
+            hint = "a variable that is not set? leave the option out to do without it"
+            raise UsageError(f"{first} is empty", hint=hint)
+        return value or ""
 
-def _filled(param: typer.CallbackParam, value: str | None) -> str:
-    """Refuses what was given empty, as by a variable that is not set: without the option the call
-    would mean something else.
-    """
-    if value == "":
-        hint = "a variable that is not set? leave the option out to do without it"
-        raise UsageError(f"{param.opts[0]} is empty", hint=hint)
-    return value or ""
+    return _option(names, help, _nothing, check=check)
 
 
 def number(names: str, help: str, most: int | None = None) -> Any:
     """1 or more; None where it is not given."""
     names = names if names[-1].isupper() else f"{names} N"
-    return _option(names, help, lambda: None, min=1, max=most)
+    return _option(names, help, _nothing, least=1, most=most)
 
 
 def change(names: str, help: str) -> Any:
     """What is to be changed: None where it is not given."""
-    return _option(names, help, lambda: None)
+    return _option(names, help, _nothing)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any:
@@ -151,9 +206,7 @@ def _option(names: str, help: str, empty: Callable[[], Any], **more: Any) -> Any
     options = [word for word in words if word.startswith("-")]
     long = next(name for name in options if name.startswith("--"))
     value = None if empty is bool else " ".join(words[len(options) :]) or long[2:].upper()
-    return typer.Option(
-        ..., *options, default_factory=empty, show_default=False, help=help, metavar=value, **more
-    )
+    return Option(tuple(options), value, help, empty, **more)
 
 
 def only(help: str) -> Any:
@@ -173,16 +226,16 @@ def one_of(names: str, help: str, several: bool = False) -> Any:
                 raise UsageError(f"{name} is '{word}', not {listed}")
         return given
 
-    return _option(names, help, list if several else str, callback=checked)
+    return _option(names, help, list if several else str, check=checked)
 
 
 PATH = "--path --paths"
-_Json = Annotated[bool, flag("--json", "Print JSON.")]
+_JSON = flag("--json", "Print JSON.")
 _AT = "As of this revision: text, status, paths and lines, as far as git can tell."
 At = Annotated[str, text("--at --as-of REV", _AT, filled=True)]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The memory, by a unique prefix of its id.")]
+Id = Annotated[str, argument("ID", "The memory, by a unique prefix of its id.")]
 _IDS = "Memories, by unique prefixes of their ids."
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help=_IDS)]
+Ids = Annotated[list[str], argument("ID...", _IDS)]
 _SECRET = "Store it although it looks like it holds a secret."
 AllowSecret = Annotated[bool, flag("--allow-secret", _SECRET)]
 

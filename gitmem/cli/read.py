@@ -9,12 +9,11 @@ from ..embedding import reader
 from ..memory import listing, recall
 from ..opening import chosen_vectors
 from ..store import Store
-from . import app
 from .common import json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, only, text
 
 
-@command("recall", pager=True, elsewhere="source")
+@command("recall", pager=True, elsewhere="source", alias="search")
 def recall_command(
     store: Store | None,
     as_json: bool,
@@ -71,9 +70,6 @@ def _say(
             hit.pop("explain", None)
         write_json(answer)
     return 1 if answer["verdict"] == "MISS" else 0
-
-
-app.command("search", hidden=True)(recall_command)
 
 
 def _questions(name: str) -> list[tuple[str, str]]:

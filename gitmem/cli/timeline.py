@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from itertools import chain, groupby
 from typing import Any
 
-from typer.core import TyperCommand
-
 from .. import render
 from ..core.plural import many
 from ..git import commit_reader
@@ -21,17 +19,7 @@ _Item = dict[str, Any]
 _Text = Iterator[str | list[_Item]]
 
 
-class _PathsLast(TyperCommand):
-    """What stands after `--` are paths, as for `git log`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            args = [*args[:at], *(f"--path={path}" for path in args[at + 1 :])]
-        return super().parse_args(ctx, args)
-
-
-@command("log", pager=True, cls=_PathsLast)
+@command("log", pager=True, paths_last=True)
 def log_command(
     store: Store,
     revisions: list[str] = argument("[RANGE]...", "As for `git log`; paths after `--`.", None),

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from ..core.errors import MemError
 from ..hooks import spool
 from ..render import terminal
-from . import app
+from . import options
 from .common import interactive, line
-from .options import flag
 
 
 class Step(NamedTuple):
@@ -144,9 +143,9 @@ def take(root: str, env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield why, typed, said
 
 
-@app.command("tour")
+@options.command("tour", json=False)
 def tour_command(
-    no_wait: bool = flag("--no-wait", "Do not wait for Enter."),
+    no_wait: bool = options.flag("--no-wait", "Do not wait for Enter."),
 ) -> int:
     """Show how git mem works, in a repository that is made for it and removed.
 

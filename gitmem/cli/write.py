@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
 from ..memory import commit_hits, memories, misnamed, remember, write_gate
@@ -119,8 +117,8 @@ def promote_command(
     """Make a commit's message a memory about its files, which the team keeps."""
     fields = commit_hits.draft(store, commit)
     if not type and common.interactive() and not as_json:
-        type = typer.prompt("type", default=fields["type"] or "decision")
-        tag = tag or typer.prompt("tags", default="", show_default=False).replace(",", " ").split()
+        type = common.asked("type", fields["type"] or "decision")
+        tag = tag or common.asked("tags").replace(",", " ").split()
     for line in misnamed.notes(store, [], [type], "HEAD"):
         warn(f"note: {line}")
     given = {"type": type or fields["type"], "tags": tag, "scope": common.scope_of(private, team)}
