@@ -228,7 +228,7 @@ class Memories:
         """{"memories", "team", "private", "superseded", "forgotten": how many there are,
         "history": {"commits": how many are searchable, "of": how many there are}}.
         """
-        found = self._store.with_cache(lambda cache: listing.counts(self._store, cache))[0]
+        found = self._store.with_cache(lambda cache: listing.totals(self._store, cache))[0]
         names = ("memories", "team", "private", "superseded", "forgotten")
         history = commit_hits.counts(self._store)
         return {**{name: found[name] for name in names}, "history": history}

@@ -14,7 +14,6 @@ from .core.errors import MemError
 from .engine import cache_lock
 from .git import config, config_journal, memfile, reflock, remote
 from .hooks import githooks, spool
-from .memory import adr
 from .store import Store
 
 OTHER_NAMESPACE = "choose another namespace, for example `git config mem.ref memory`"
@@ -118,10 +117,11 @@ def takeable(store: Store, environ: Mapping[str, str]) -> Iterator[tuple[int, st
     """(how many, of what, the command that takes them in) of what could become memories. Looks at
     the first lines of some hundred files.
     """
+    from .agents import past_sessions  # all of capture: no `status` waits for these
+    from .memory import adr
+
     if records := adr.waiting(store):
         yield records, "decision record", "git mem import adr"
-    from .agents import past_sessions  # all of capture: no `status` waits for it
-
     if sessions := len(past_sessions.find(store, environ, 300).new):
         yield sessions, "past session", "git mem import sessions"
 

@@ -34,7 +34,7 @@ def status_command(store: Store) -> Answer:
     counted = os.path.exists(path) or any(notes.tip() for _, notes in store.sources)
     numbers: dict[str, Any] = {}
     if counted:
-        numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0]
+        numbers = store.with_cache(lambda cache: listing.totals(store, cache))[0]
     names = ("memories", "team", "private", "superseded", "forgotten", "without_vectors")
     # After the counting: the cache may know more of a ref that is gone.
     tips = {notes.ref: notes.tip() for _, notes in store.sources}

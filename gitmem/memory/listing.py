@@ -261,34 +261,53 @@ def _walk(store: Store, revisions: list[str]) -> list[str]:
         ) from e
 
 
-def counts(store: Store, cache: Cache) -> dict[str, Any]:
-    """Numbers about the store, as it is seen from HEAD; every one is counted, none estimated."""
-    db = cache.db
+_DISTINCT = "count(DISTINCT id) FROM memory WHERE 1"
+
+
+def _active(store: Store, cache: Cache) -> tuple[str, list[Any]]:
+    """A condition, with its values, for the rows of memories that count at HEAD."""
     wanted = view.at_head(store, cache, Filter())
-    only, args = ("status = 0", []) if wanted.empty else wanted.sql()
-    active = only if wanted.empty else f"row IN ({only})"
+    if wanted.empty:
+        return "status = 0", []
+    only, args = wanted.sql()
+    return f"row IN ({only})", args
 
-    def table(columns: str, rest: str) -> dict[str, int]:
-        return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
 
+def totals(store: Store, cache: Cache) -> dict[str, int]:
+    """How many memories there are, as seen from HEAD; every one is counted, none estimated."""
+    db, (active, args) = cache.db, _active(store, cache)
     by_status = (
         f"SELECT CASE WHEN status = 0 AND NOT {active} THEN {SUPERSEDED} ELSE status END,"
         " count(DISTINCT id) FROM memory GROUP BY 1"
     )
     status: dict[int, int] = dict(db.execute(by_status, args).fetchall())
-    several = f"SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1"
+    by_scope = f"SELECT scope & 1, {_DISTINCT} AND {active} GROUP BY 1"
+    scopes: dict[int, int] = dict(db.execute(by_scope, args).fetchall())
     (vectors,) = db.execute("SELECT count(*) FROM vector").fetchone()
-    distinct = "count(DISTINCT id) FROM memory WHERE 1"
-    scopes = table(f"scope & 1, {distinct}", "GROUP BY 1")
     return {
         "memories": status.get(ACTIVE, 0),
         "superseded": status.get(SUPERSEDED, 0),
         "forgotten": status.get(FORGOTTEN, 0),
+        "team": scopes.get(1, 0),
+        "private": scopes.get(0, 0),
+        "vectors": vectors,
+        "without_vectors": cache.count() - vectors,
+    }
+
+
+def counts(store: Store, cache: Cache) -> dict[str, Any]:
+    """`totals`, and how they are spread over types, authors, tags and months."""
+    db, (active, args) = cache.db, _active(store, cache)
+
+    def table(columns: str, rest: str) -> dict[str, int]:
+        return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
+
+    several = f"SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1"
+    return {
+        **totals(store, cache),
         "concurrent": len(db.execute(several, args).fetchall()),
-        "team": scopes.get("1", 0),
-        "private": scopes.get("0", 0),
-        "types": table(f"type, {distinct}", "GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table(f"author, {distinct}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "types": table(f"type, {_DISTINCT}", "GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table(f"author, {_DISTINCT}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
         "tags": table(
             "value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'",
             "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20",
@@ -300,7 +319,5 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
             "GROUP BY 1 ORDER BY 1 DESC LIMIT 24",
         ),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
-        "vectors": vectors,
-        "without_vectors": cache.count() - vectors,
         "space": SPACE,
     }
