@@ -22,7 +22,7 @@ from gitmem.core.errors import GitFailed
 from gitmem.engine.filters import Filter
 from gitmem.git import refs_mtime
 from gitmem.hooks import spool
-from gitmem.memory import recall
+from gitmem.memory import recall, remember
 from gitmem.store import Store
 
 
@@ -80,6 +80,19 @@ def test_a_commit_is_diffed_for_its_first_memory_alone(
         for data in told:
             said = {n: data[n] for n in ("patch", "base", "branch_patch") if n in data}
             assert said == fields(store, data["commit"])
+
+
+def test_a_commit_that_cannot_be_diffed_costs_no_other_its_patch_id(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    made = [commit(lab, repo, "g.txt", f"line {n}") for n in range(6)]
+    blob = lab.git(repo, "rev-parse", f"{made[2]}:g.txt").strip()
+    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with opened(repo) as store:
+        drafts = [{"body": f"about {n}", "commit": id} for n, id in enumerate(made)]
+        assert {r.status for r in remember.remember(store, drafts)} == {remember.STORED}
+    told = [r.data for line in lab.lines(repo) if (r := record.parse(line.encode()))]
+    lack = {made.index(data["commit"]) for data in told if "patch" not in data}
+    assert lack == {2, 3}, "the two that touch what is missing"
 
 
 def test_what_the_worker_sought_in_vain_is_not_sought_again(
@@ -334,4 +347,9 @@ def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
     with opened(repo) as store:
         was = one_patch_id(store, last)
         lab.git(repo, "replace", "--graft", last, "HEAD~2")
+        assert one_patch_id(store, last) == was
+        lab.git(repo, "replace", "-d", last)
+        graft = repo / ".git" / "info" / "grafts"
+        graft.parent.mkdir(exist_ok=True)
+        graft.write_text(f"{last} {head(lab, repo, 'HEAD~2')}\n")
         assert one_patch_id(store, last) == was

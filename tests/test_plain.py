@@ -135,3 +135,12 @@ def test_a_call_that_its_user_ends_is_130(
         monkeypatch.setitem(DECLARED, "list", DECLARED["list"]._replace(run=ends))
         assert cli.run(["list"]) == 130
         assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("words", ["list", "--no-pager list"])
+def test_an_output_that_nobody_reads_ends_a_command_as_git_ends(lab: Lab, words: str) -> None:
+    """However its words are read."""
+    repo = lab.repo()
+    lab.mem(repo, "remember", "a memory")
+    script = f"git-mem {words} | (exec <&-; sleep 1); exit ${{PIPESTATUS[0]}}"
+    assert lab.run(repo, "bash", "-c", script).returncode == 141

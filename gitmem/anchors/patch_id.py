@@ -11,9 +11,10 @@ partial clone is never diffed: its missing files would come over the network.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..engine.cache import Cache
@@ -33,9 +34,9 @@ _DIFF = (
     "diff-tree -p --root -U0 --no-renames --diff-algorithm=myers --no-indent-heuristic"
     " --no-textconv --no-ext-diff --no-color --full-index --src-prefix=a/ --dst-prefix=b/"
 )
-# A patch-id says what a commit changed when it was made: what `git replace` puts in its place is
-# this clone's own, and may be gone tomorrow.
-_AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
+# A patch-id says what a commit changed when it was made: what `git replace` or a graft puts in its
+# place is this clone's own, and may be gone tomorrow.
+_AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
 
 
 def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[str, str], int]:
@@ -101,11 +102,15 @@ class PatchIds:
     def __init__(self, repo: Repo, cache: Cache, seconds: float) -> None:
         self.repo = repo
         self.cache = cache
-        self.end = time.monotonic() + seconds
+        self.allow(seconds)
         self.hurried = seconds < HURRY
         self._new: dict[str, str] = {}
         self._branches: dict[tuple[str, str], str] = {}  # patch-ids that are not saved yet
         self._notes: list[tuple[str, tuple[object, ...]]] = []
+
+    def allow(self, seconds: float) -> None:
+        """So much time is left from now on."""
+        self.end = time.monotonic() + seconds
 
     def left(self) -> float:
         return self.end - time.monotonic()
@@ -197,23 +202,25 @@ class PatchIds:
             self._notes.clear()
 
 
-def fields(repo: Repo, cache: Cache, commits: Collection[str]) -> dict[str, dict[str, str]]:
+def fields(repo: Repo, cache: Cache, commits: Iterable[str]) -> dict[str, dict[str, str]]:
     """{commit: the fields `patch`, and on an unmerged branch `base` and `branch_patch`, of a record
-    about it}, as far as LIMIT allows.
+    about it}. Each diff has LIMIT for itself: one that fails or is slow costs no other.
     """
     if repo.git.promised:
         return {}
     cut = commit_reader.ends(repo.git)
+    found: dict[str, dict[str, str]] = {}
     known = PatchIds(repo, cache, LIMIT)
-    # Where history ends a commit seems to add every file.
-    whole = [commit for commit in commits if commit not in cut]
-    known.learn(whole)
-    found = {commit: {"patch": id} for commit, id in known.of_commits(whole).items()}
-    bases = {} if cut else {c: base for c in commits if (base := base_of(repo, c))}
-    for commit, id in known.of_branches(bases).items():
-        if id:
-            branch = {"base": bases[commit], "branch_patch": id}
-            found[commit] = {**found.get(commit, {}), **branch}
+    for commit in commits:
+        whole = [commit] if commit not in cut else []  # else it seems to add every file
+        known.allow(LIMIT)
+        known.learn(whole)
+        patch = known.of_commits(whole).get(commit)
+        found[commit] = {"patch": patch} if patch else {}
+        if base := base_of(repo, commit) if not cut else "":
+            known.allow(LIMIT)
+            if id := known.of_branches({commit: base}).get(commit):
+                found[commit].update(base=base, branch_patch=id)
     known.save()
     return found
 

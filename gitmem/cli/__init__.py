@@ -10,11 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from . import plain
-from .commands import COMMANDS, SYNONYMS, module_of
+from .commands import ALL_COMMANDS, COMMANDS, SYNONYMS, module_of
 from .common import check_arguments, refused
 from .options import DECLARED
-
-_ALL = "`git mem help -a` lists the commands"
 
 
 def load(word: str = "") -> Any:
@@ -48,12 +46,12 @@ def run(argv: list[str]) -> int:
         if not module_of(word):
             nearest = _nearest_command(word)
             meant = f"; did you mean {nearest}?" if nearest else ""
-            refused(f"no such command: {word}{meant}", _ALL)
+            refused(f"no such command: {word}{meant}", ALL_COMMANDS)
             return 2
         _import(word)
-        known = DECLARED.get(word)
-        if known and (given := plain.parse(known, argv[1:])) is not None:
-            return _ended(known.run, given)
+        command = DECLARED.get(word)
+        if command and (values := plain.parse(command, argv[1:])) is not None:
+            return _ended(command.run, values)
     from . import typer_app
 
     if word:
@@ -61,10 +59,10 @@ def run(argv: list[str]) -> int:
     return typer_app.run(argv, word)
 
 
-def _ended(command: Callable[..., int], given: dict[str, Any]) -> int:
+def _ended(function: Callable[..., int], values: dict[str, Any]) -> int:
     """The exit code of a command, also where its user ends it."""
     try:
-        return command(**given)
+        return function(**values)
     except KeyboardInterrupt:
         return 130
     except EOFError:

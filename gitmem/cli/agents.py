@@ -87,9 +87,8 @@ def hook_command(
     Reads the event as JSON from standard input, prints one JSON object or nothing, and always exits
     0, within a second. GIT_MEM_PATIENCE=N gives it N times the time.
     """
-    hook.main(
-        [event, "--agent", agent or "claude"], os.environ
-    )  # a real call never comes here: `__main__`
+    hook.main([event, "--agent", agent or "claude"], os.environ)
+    return 0  # a real call never comes here: `__main__`
 
 
 @command("receipts")

@@ -82,6 +82,7 @@ GROUPS = {
         Command("calibrate", "calibrate", "Fit capture's confidence to your answers"),
     ),
 }
+ALL_COMMANDS = "`git mem help -a` lists the commands"
 ALIASES = {"search": "recall"}  # work, and are listed nowhere
 
 # Words of other tools, which "did you mean" answers. Agents run what they read: none leads to

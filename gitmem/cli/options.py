@@ -190,7 +190,7 @@ def number(names: str, help: str, most: int | None = None) -> Any:
 
 
 def change(names: str, help: str) -> Any:
-    """What is to be changed: None where it is not given."""
+    """What is to be changed: None, of a list [], where it is not given."""
     return _option(names, help, _nothing)
 
 

@@ -17,7 +17,7 @@ def parse(command: Declared, words: list[str]) -> dict[str, Any] | None:
     options = {key: option for key, (_, option) in command.options.items()}
     if not all(isinstance(option, Option) for option in options.values()):
         return None
-    split = _split({name: key for key, o in options.items() for name in o.names}, options, words)
+    split = _split(options, words)
     if split is None:
         return None
     found, operands = split
@@ -37,9 +37,10 @@ def parse(command: Declared, words: list[str]) -> dict[str, Any] | None:
 
 
 def _split(
-    keys: dict[str, str], options: dict[str, Option], words: list[str]
+    options: dict[str, Option], words: list[str]
 ) -> tuple[dict[str, list[str]], list[str]] | None:
     """({parameter: what was given for it}, words without a name)."""
+    keys = {name: key for key, option in options.items() for name in option.names}
     found: dict[str, list[str]] = {}
     operands: list[str] = []
     rest = iter(words)
@@ -56,9 +57,10 @@ def _split(
             if not key or (flag and behind):  # also several letters behind one dash
                 return None
             if not flag and not behind:
-                value = next(rest, "--")
-                if value.startswith("-") and value != "-":
+                following = next(rest, None)
+                if following is None or (following.startswith("-") and following != "-"):
                     return None
+                value = following
             found.setdefault(key, []).append(value)
     return found, operands
 
@@ -68,7 +70,9 @@ def _value(option: Option, given: list[str], several: bool) -> Any:
     if not given:
         if option.empty is None:
             raise ValueError("it is missing")
-        return (option.empty() or []) if several and option.names else option.empty()
+        value = option.empty()
+        # typer's: of an option that may be repeated never None, of words without a name it may be
+        return [] if several and option.names else value
     if several:
         return given
     (word,) = given

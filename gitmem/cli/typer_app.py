@@ -1,6 +1,7 @@
 """The commands as typer has them: for help, for words that `plain` does not read, for documents.
 
-The one home of typer, but for what some commands ask on a terminal.
+typer is at home here; `review`, `install` and `bench` have an option each that only typer knows,
+and so load it always.
 """
 
 import inspect
@@ -11,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from .commands import module_of
+from .commands import ALL_COMMANDS, module_of
 from .common import refused
 from .options import Declared, Option
 
@@ -130,6 +131,8 @@ def run(argv: list[str], word: str) -> int:
         return 2
     except typer.Exit as e:
         return e.exit_code
+    except SystemExit as e:  # how typer ends where nobody reads the output any more
+        raise BrokenPipeError from e
     except typer.Abort:
         return 130
     return status if isinstance(status, int) else 0
@@ -139,7 +142,7 @@ def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
     """(what is wrong with the words of a call, where to look)."""
     context = getattr(e, "ctx", None)
     message = e.format_message().rstrip(".")
-    hint = "`git mem help -a` lists the commands"
+    hint = ALL_COMMANDS
     if module_of(command):
         path = context.command_path if context else f"git mem {command}"
         hint = f"`{path} -h` shows its options"

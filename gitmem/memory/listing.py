@@ -261,7 +261,7 @@ def _walk(store: Store, revisions: list[str]) -> list[str]:
         ) from e
 
 
-_DISTINCT = "count(DISTINCT id) FROM memory WHERE 1"
+_COUNT = "count(DISTINCT id) FROM memory WHERE TRUE"  # `AND` and a condition follow
 
 
 def _active(store: Store, cache: Cache) -> tuple[str, list[Any]]:
@@ -281,7 +281,7 @@ def totals(store: Store, cache: Cache) -> dict[str, int]:
         " count(DISTINCT id) FROM memory GROUP BY 1"
     )
     status: dict[int, int] = dict(db.execute(by_status, args).fetchall())
-    by_scope = f"SELECT scope & 1, {_DISTINCT} AND {active} GROUP BY 1"
+    by_scope = f"SELECT scope & 1, {_COUNT} AND {active} GROUP BY 1"
     scopes: dict[int, int] = dict(db.execute(by_scope, args).fetchall())
     (vectors,) = db.execute("SELECT count(*) FROM vector").fetchone()
     return {
@@ -303,11 +303,13 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
         return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
 
     several = f"SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1"
+    found = totals(store, cache)
+    vectors = {name: found.pop(name) for name in ("vectors", "without_vectors")}
     return {
-        **totals(store, cache),
+        **found,
         "concurrent": len(db.execute(several, args).fetchall()),
-        "types": table(f"type, {_DISTINCT}", "GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table(f"author, {_DISTINCT}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "types": table(f"type, {_COUNT}", "GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table(f"author, {_COUNT}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
         "tags": table(
             "value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'",
             "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20",
@@ -319,5 +321,6 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
             "GROUP BY 1 ORDER BY 1 DESC LIMIT 24",
         ),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
+        **vectors,
         "space": SPACE,
     }
