@@ -9,9 +9,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 from install_world import files
 
 from gitmem.cli.tour import STEPS
@@ -104,6 +105,9 @@ def test_ctrl_c_at_the_question_removes_the_directory(lab: Lab, temporary: pathl
     process, terminal = on_a_terminal(lab)
     shown(terminal, b"q: end ")
     assert len(list(temporary.iterdir())) == 1
+    stat = pathlib.Path(f"/proc/{process.pid}/stat")
+    until(lambda: not stat.exists() or " S " in stat.read_text())
+    time.sleep(0.3)  # it reads now: a signal just before would not end that
     process.send_signal(signal.SIGINT)
     shown(terminal)
     assert process.wait() == 130 and list(temporary.iterdir()) == []

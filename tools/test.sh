@@ -71,8 +71,7 @@ PYTHON=$run/bin/python sh tools/fetch_models.sh
 cd "$envs"
 PATH="$run/bin:$PATH"
 export PATH
-# One process more than there are processors: a sixth of the time tests only wait.
-jobs=${GIT_MEM_TEST_JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
+jobs=${GIT_MEM_TEST_JOBS:-auto}
 run_tests() { # ARGS: pytest on the installed wheel
   "$run/bin/python" -P -m pytest -q -n "$jobs" --dist worksteal -p no:cacheprovider \
     --rootdir "$root" -c "$root/pyproject.toml" "$@"
