@@ -23,7 +23,7 @@ from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
 from .engine.document import Ahead
-from .git import config, config_read, repository
+from .git import config, config_read, discover, repository
 from .notes.note_store import Notes
 from .notes.plans import Written
 from .signing import trust
@@ -276,7 +276,11 @@ def open_store(
     Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`.
     """
     try:
-        repo = repository.open_repo(cwd or os.getcwd(), git_dir=git_dir)
+        place = cwd or os.getcwd()
     except FileNotFoundError as e:
         raise NotARepository("the current directory is gone") from e
-    return Store(repo, config_read.load(repo, environ, warn, strict), warn)
+    if git_dir:
+        repo = repository.open_repo(place, git_dir=git_dir)
+        return Store(repo, config_read.load(repo, environ, warn, strict), warn)
+    repo, known = discover.opened(place, os.environ)
+    return Store(repo, config.build(known["git"], known["policy"], environ, warn, strict), warn)

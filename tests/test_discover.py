@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import Lab
 
-from gitmem.git import config_cache, discover
+from gitmem.git import config_cache, discover, repository
 
 
 def facts(found: discover.Here | None) -> dict[str, object] | None:
@@ -44,7 +44,16 @@ def both(cwd: pathlib.Path, **env: str) -> dict[str, object]:
     asked = discover.ask(str(cwd), environ)
     assert asked is not None
     assert facts(discover.look(str(cwd), environ)) == facts(asked)
+    by_files = discover._opened(str(cwd), environ)
+    assert by_files is not None
+    by_git = repository.open_repo(str(cwd))
+    assert opened(by_files[0]) == opened(by_git)
+    assert by_files[1] == config_cache.read(by_git, environ, keep=False)
     return facts(asked) or {}
+
+
+def opened(repo: repository.Repo) -> object:
+    return repo._replace(git=vars(repo.git))  # type: ignore[arg-type]
 
 
 def memory(lab: Lab, repo: pathlib.Path, ref: str = "mem/team") -> str:

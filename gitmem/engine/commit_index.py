@@ -14,6 +14,7 @@ from __future__ import annotations
 from time import monotonic
 
 from ..core import record
+from ..core.digest import sha256
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
 from .anchor_state_store import REACHABLE, UNMERGED, AnchorState
@@ -24,7 +25,6 @@ from .update import Update, batch_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
     from ..core.progress import Progress
     from ..git.commit_reader import Commit
@@ -59,17 +59,20 @@ def update(
     # A prompt that asks for commits loads none of them.
     from ..git import commit_reader, refs_mtime
 
-    place = [limit, head, *commit_reader.boundaries(git)]
-    known: dict[str, Any] = cache.kept("tips", dict)  # as the last question found them
-    if known.get("place") == place and refs_mtime.same(git.common_dir, known["times"]):
+    place = repr([limit, head, git.promised, *commit_reader.boundaries(git)])
+    place = sha256(place.encode()).hexdigest()
+    known = cache.meta("seen").partition("\n")
+    if known[0] == place and refs_mtime.same(git.common_dir, known[2]):
         return 0
     times = refs_mtime.stamp(git.common_dir, wait=False)
+    seen = f"{place}\n{times}" if times else ""
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
     stamp = [f"{limit}:{commit_reader.shape(git)}", head, *tips]
     before = cache.meta("tips").split(" ")
     if stamp == before:
-        known.update(place=place, times=times)
+        if seen:  # so that the next question asks git nothing
+            cache.keep(0, lambda _: cache.set_meta("seen", seen))
         return 0
     new, gone, of = _changes(git, cache, tips, limit, before[1:] if before[0] == stamp[0] else [])
     if not cache.writable or (most is not None and len(gone) > most):
@@ -86,6 +89,7 @@ def update(
                 _write(cache, table, ahead, lines, gone, limit if whole else None)
                 gone = []
                 cache.set_meta("tips", " ".join(stamp) if whole else "")
+                cache.set_meta("seen", seen if whole else "")
                 cache.set_meta("of", str(of))
                 cache.set_meta("ends", " ".join(commit_reader.ends(git)))
                 if whole:

@@ -20,6 +20,7 @@ from .ref_files import Unsure as Unsure
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from .repository import Repo
 
@@ -94,7 +95,7 @@ def place(cwd: str, environ: Mapping[str, str]) -> tuple[str, str, str, bool] | 
     """(git directory, common directory, top, whether they differ) around `cwd`; None for no
     repository. Raises Unsure, OSError.
     """
-    if any(environ.get(name) for name in _VARIABLES.split()):
+    if not _kept(environ):
         raise Unsure("the environment names a repository or settings")
     return _discover(os.path.realpath(cwd))
 
@@ -102,30 +103,25 @@ def place(cwd: str, environ: Mapping[str, str]) -> tuple[str, str, str, bool] | 
 def _read(
     git_dir: str, common_dir: str, top: str, linked: bool, environ: Mapping[str, str]
 ) -> Here:
-    mem_dir = memfile.directory(common_dir)
     text = text_of(os.path.join(git_dir, "HEAD"))
     if os.path.isdir(os.path.join(common_dir, "reftable")):
         raise Unsure("refs are in a reftable")
     packed = Packed(common_dir)
-    known = config_cache.load(config_cache.path(mem_dir, git_dir, top, environ), text)
+    known = _known(git_dir, common_dir, top, linked, text, environ)
     if known is None:
-        if os.path.isdir(mem_dir) or not _stranger(git_dir, common_dir, packed):
+        if os.path.isdir(memfile.directory(common_dir)) or not _stranger(
+            git_dir, common_dir, packed
+        ):
             raise Unsure("settings are not known")
         here = Here(git_dir, common_dir, top, config.build({}, {}, environ, strict=False))
         here.head, here.branch = head_of(text, common_dir, packed, 0)
         here.hex_len = len(here.head) or 40
         return here
-    core = known["core"]
-    extensions = {key[11:] for key in core if key.startswith("extensions.")}
-    if extensions - _KNOWN or core.get("extensions.refstorage", "files") != "files":
-        raise Unsure("an extension of the repository format")
-    if not linked or "worktreeconfig" in extensions:
-        named = os.path.realpath(os.path.join(git_dir, core.get("core.worktree") or top))
-        if core.get("core.bare", "false") != "false" or named != top:
-            raise Unsure("the working tree is another one")
+    if known["core"].get("extensions.refstorage", "files") != "files":
+        raise Unsure("refs are not in files")
     settings = config.build(known["git"], known["policy"], environ, strict=False)
     here = Here(git_dir, common_dir, top, settings)
-    here.hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
+    here.hex_len = _hex_len(known)
     here.head, here.branch = head_of(text, common_dir, packed, here.hex_len)
     for ref in (settings.team_ref, settings.private_ref):
         id, gone = notes_ref(common_dir, ref, packed, here.hex_len)
@@ -134,6 +130,31 @@ def _read(
             here.lost += [ref] if gone else []
     here.initialised = bool(here.refs) or _wanted(known["own"], settings)
     return here
+
+
+def _known(
+    git_dir: str, common_dir: str, top: str, linked: bool, head: str, environ: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """What `config_cache` keeps of this place, None for nothing that is still true. Raises Unsure
+    where the configuration makes it another place.
+    """
+    mem_dir = memfile.directory(common_dir)
+    known = config_cache.load(config_cache.path(mem_dir, git_dir, top, environ), head)
+    if known is None:
+        return None
+    core = known["core"]
+    extensions = {key[11:] for key in core if key.startswith("extensions.")}
+    if extensions - _KNOWN:
+        raise Unsure("an extension of the repository format")
+    if not linked or "worktreeconfig" in extensions:
+        named = os.path.realpath(os.path.join(git_dir, core.get("core.worktree") or top))
+        if core.get("core.bare", "false") != "false" or named != top:
+            raise Unsure("the working tree is another one")
+    return known
+
+
+def _hex_len(known: dict[str, Any]) -> int:
+    return 64 if known["core"].get("extensions.objectformat") == "sha256" else 40
 
 
 def _wanted(own: list[str], settings: config.Config) -> bool:
@@ -230,10 +251,48 @@ def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
         repo.git.close()
 
 
+def opened(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]]:
+    """The repository around `cwd` and what its configuration says (`config_cache.read`), from files
+    where these tell, else by git. `environ` is this process's. Raises NotARepository.
+    """
+    from . import repository
+
+    try:
+        if found := _opened(cwd, environ):
+            return found
+    except (Unsure, OSError, ValueError):
+        pass
+    repo = repository.open_repo(cwd)
+    return repo, config_cache.read(repo, environ, _kept(environ))
+
+
+def _opened(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]] | None:
+    from .gitcmd import Git
+    from .repository import Repo
+
+    found = place(cwd, environ)
+    if found is None:
+        return None
+    git_dir, common_dir, top, _ = found
+    known = _known(*found, text_of(os.path.join(git_dir, "HEAD")), environ)
+    if known is None:
+        return None
+    git = Git(git_dir)
+    git.common_dir = common_dir
+    below = os.path.relpath(os.path.realpath(cwd), top)
+    prefix = "" if below == "." else below.replace(os.sep, "/") + "/"
+    # `place` knows only what belongs to this user and is around `cwd`: its own.
+    return Repo(git, git_dir, common_dir, prefix, False, _hex_len(known), top, own=True), known
+
+
+def _kept(environ: Mapping[str, str]) -> bool:
+    """Whether what git says here can be kept for `look`."""
+    return not any(environ.get(name) for name in _VARIABLES.split())
+
+
 def of(repo: Repo, environ: Mapping[str, str]) -> Here:
     """The place of an opened repository, by git."""
-    keep = not any(environ.get(name) for name in _VARIABLES.split())
-    known = config_cache.read(repo, environ, keep)
+    known = config_cache.read(repo, environ, _kept(environ))
     settings = config.build(known["git"], known["policy"], environ, strict=False)
     here = Here(repo.git_dir, repo.common_dir, repo.top, settings, repo.bare)
     ours = (settings.team_ref, settings.private_ref)

@@ -42,7 +42,10 @@ class Repo(NamedTuple):
 
     def head(self) -> str:
         """The commit HEAD points to, "" while there is none."""
-        return self.commit("HEAD") or ""
+        by_files = self._head()
+        if by_files and ref_files.is_loose(self.common_dir, by_files[0]):
+            return by_files[0]
+        return self.commit("HEAD") or ""  # nothing can be done with a commit that is not here
 
     def heads(self) -> list[str]:
         """The HEAD of every worktree that has one, the present one first; at most HEADS."""
@@ -72,14 +75,8 @@ class Repo(NamedTuple):
 
     def branch(self) -> str:
         """The short name of the checked-out branch, "" when HEAD is detached."""
-        path = os.path.join(self.git_dir, "HEAD")
-        try:
-            if not os.path.islink(path):  # a symbolic ref of old
-                packed = ref_files.Packed(self.common_dir)
-                text = ref_files.text_of(path)
-                return ref_files.head_of(text, self.common_dir, packed, self.hex_len)[1]
-        except (OSError, ref_files.Unsure):
-            pass
+        if by_files := self._head():
+            return by_files[1]
         name = self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1, 128))
         return clean(name.removeprefix("refs/heads/"))
 
@@ -92,6 +89,17 @@ class Repo(NamedTuple):
             git = Git(cwd=os.sep)
             git.env.pop("GIT_DIR", None)
         return git.text("var", name, ok=(0, 1, 128))
+
+    def _head(self) -> tuple[str, str] | None:
+        """(commit, branch) of HEAD by its files; None where they do not tell."""
+        path = os.path.join(self.git_dir, "HEAD")
+        try:
+            if os.path.islink(path):  # a symbolic ref of old
+                return None
+            packed = ref_files.Packed(self.common_dir)
+            return ref_files.head_of(ref_files.text_of(path), self.common_dir, packed, self.hex_len)
+        except (OSError, ref_files.Unsure):
+            return None
 
     def path_in_tree(self, path: str) -> str:
         """A path as typed, from the top of the tree on, with `/`. Raises MemError outside of it."""

@@ -55,7 +55,10 @@ def objects(
     """
     loaded = load(cache, rows)
     past = cache if isinstance(cache, snapshot_view.Snapshot) else None
-    head = past.head if past and not at else store.repo.commit(at or "HEAD") or ""
+    if at:
+        head = store.repo.commit(at) or ""
+    else:
+        head = past.head if past else store.repo.head()
     states = stands if stands is not None else dict(past.states) if past else {}
     asked = {commit_of(data) for data, _, _ in loaded} - {"", *states}
     if asked:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
-from ..git import refs_mtime
+from ..git import gc_roots, ref_files, refs_mtime
 from ..git.gitcmd import Git
 from . import notetree
 from .history import Commit, History
@@ -40,8 +40,27 @@ class NoteReader:
         """The commit the ref points to, "" while there is none. `former`: a tip to which a ref that
         is gone goes back if nothing newer is known.
         """
+        by_files = self._by_files()
+        if by_files or (by_files is not None and not former):
+            return by_files
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
+
+    def _by_files(self) -> str | None:
+        """The tip by files alone, "" for a ref that never was; None where they do not tell, or
+        where the commit is in no file of its own: it may be missing.
+        """
+        common = self.git.common_dir
+        if gc_roots.in_tables(self.git):
+            return None
+        try:
+            packed = ref_files.Packed(common)
+            id, gone = ref_files.notes_ref(common, self.ref, packed, self.hex_len)
+        except OSError:
+            return None
+        if not id:
+            return ""
+        return id if not gone and ref_files.is_loose(common, id) else None
 
     def time(self, tip: str) -> str:
         """When a commit of the ref was made, "" where that cannot be said."""
