@@ -171,6 +171,15 @@ def test_a_text_has_the_same_bytes_alone_and_among_others() -> None:
     assert [ENCODER.embed([text])[0] for text in texts[:10]] == together[:10]
 
 
+def test_widened_weights_make_the_same_bytes() -> None:
+    texts = [QUESTION, "x", "a decision about the parser " * 60]
+    made = ENCODER.embed(texts)
+    wide = Encoder()
+    wide.widen()
+    assert wide.embed(texts) == made
+    assert {part.dtype.str for parts in wide._parts.values() for part in parts} == {"<f4"}
+
+
 def test_two_threads_make_the_same_bytes_as_one() -> None:
     texts = [f"memory number {n} about locks and retries" for n in range(24)]
     expected = ENCODER.embed(texts)

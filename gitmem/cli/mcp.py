@@ -3,6 +3,7 @@
 import os
 
 from .. import opening, prefork_server
+from ..embedding import reader
 from .common import needs_mcp, warn
 from .options import command
 
@@ -15,7 +16,9 @@ def mcp_command() -> int:
     needs_mcp()
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with opening.opened(os.environ, place, warn) as store:
-        common_dir = store.repo.common_dir
+        common_dir, encodes = store.repo.common_dir, store.settings.flag("encoder")
+    if encodes:
+        reader.widen()  # before the fork: both share it
     with prefork_server.beside(common_dir):
         from .. import mcp_server  # its threads come after the fork
 

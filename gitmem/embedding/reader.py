@@ -43,6 +43,12 @@ def encoder() -> Encoder | None:
     return _opened[0]
 
 
+def widen() -> None:
+    """For a process that reads many questions, and its forks: half of the time for 42 MB."""
+    if found := encoder():
+        found.widen()
+
+
 def read(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
     """A `Read` in this process. Raises `EncoderDamaged`."""
     made: list[bytes] = []
