@@ -50,12 +50,12 @@ def test_reachable_anchors_cost_no_git_process_more(
         recall.recall(store, "retry budget", Filter(), limit=8)
     with opened(repo) as store:
         again = count.of(lambda: recall.recall(store, "retry budget", Filter(), limit=8))
-        assert again == ["cat-file", "cat-file", "rev-list"]
+        assert again == ["cat-file", "rev-list"]
     lab.git(repo, "checkout", "-q", "--detach", "HEAD~1")
     with opened(repo) as store:
         assert count.of(
             lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)
-        ) == ["cat-file"]
+        ) == []
 
 
 def test_a_commit_is_diffed_for_its_first_memory_alone(
@@ -66,9 +66,11 @@ def test_a_commit_is_diffed_for_its_first_memory_alone(
     count = Count(monkeypatch)
     assert "patch-id" in count.of(lambda: tell(repo, "the retry budget is three"))
     assert "patch-id" not in count.of(lambda: tell(repo, "the retry budget was five"))
-    # what is new in the notes is found by a diff of trees
-    third = ["cat-file", "config", "diff-tree", "fast-import", "rev-parse", "update-ref"]
-    assert count.of(lambda: tell(repo, "the retry budget is six")) == third
+    # What is new in the notes is found by a diff of trees. Git is asked for settings that are new.
+    third = ["cat-file", "diff-tree", "fast-import", "update-ref"]
+    settings = ("config", "rev-parse")
+    started = count.of(lambda: tell(repo, "the retry budget is six"))
+    assert [word for word in started if word not in settings] == third
     lab.git(repo, "checkout", "-q", "-b", "topic")
     commit(lab, repo, "queue.txt", "one")
     commit(lab, repo, "queue.txt", "two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -120,6 +121,24 @@ def test_a_daily_command_loads_no_typer(lab: Lab, words: list[str]) -> None:
         " print(sorted({'typer', 'inspect', 'ast'} & set(sys.modules)))"
     )
     done = lab.run(repo, "python", "-c", code, *words)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", [["list", "-n5"], ["recall", "retries"]])
+def test_where_nothing_changed_no_git_is_started(lab: Lab, words: list[str]) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "uploads are sent again: retries")
+    past = [repo / ".git" / "config", *(repo / ".git" / "refs").rglob("*")]
+    for path in past:  # of what was written just now nobody knows whether it was read
+        os.utime(path, ns=(10**18, 10**18))
+    history = {"GIT_MEM_HISTORY": "recall"}
+    lab.mem(repo, *words, env=history)
+    code = (
+        "import sys; from gitmem.cli import run; run(sys.argv[1:]);"
+        " print(sorted({'subprocess', 'threading', 'json', 'shutil'} & set(sys.modules)))"
+    )
+    done = lab.run(repo, "python", "-P", "-c", code, *words, env=history)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 

@@ -11,9 +11,9 @@ concluded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
+from ..core import fastjson
 from ..engine.cache import Cache
 from ..git.repository import Repo
 from .patch_id import PatchIds, main_lines, marks_of
@@ -206,13 +206,13 @@ def _note(
         if id == changes[found[commit]]
     }
     if seen:
-        rows = json.dumps(sorted(seen.union(map(tuple, unstated(ids.cache)))))
+        rows = fastjson.dumps(sorted(seen.union(map(tuple, unstated(ids.cache)))))
         ids.note("INSERT OR REPLACE INTO meta VALUES(?, ?)", _UNSTATED, rows)
 
 
 def unstated(cache: Cache) -> list[list[str]]:
     """The noted marks, each [commit, patch, base, branch_patch]."""
-    found: list[list[str]] = json.loads(cache.meta(_UNSTATED) or "[]")
+    found: list[list[str]] = fastjson.loads(cache.meta(_UNSTATED) or "[]")
     return found
 
 

@@ -12,7 +12,6 @@ partial clone is never diffed: its missing files would come over the network.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -46,10 +45,11 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     the base; no commit may begin two lines. What was looked at and is absent
     has no patch. Fewer are looked at where time runs out or an object is missing.
     """
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    from subprocess import DEVNULL, PIPE, TimeoutExpired  # what is known needs no process
+
     diff = [*_DIFF.split(), "--stdin"]
-    first = repo.git.start(diff, _AS_MADE, stdin=pipe, stdout=pipe, stderr=null)
-    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=pipe, stderr=null)
+    first = repo.git.start(diff, _AS_MADE, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=PIPE, stderr=DEVNULL)
     assert first.stdin is not None and first.stdout is not None
     first.stdout.close()
     lines = "".join(f"{line}\n" for line in wanted).encode()
@@ -57,7 +57,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
     try:
         out, _ = make.communicate(timeout=seconds)
         ended, late = first.wait() == 0 and make.returncode == 0, False
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         # before the other: at the end of its input it would print the id of half a diff
         make.kill()
         first.kill()

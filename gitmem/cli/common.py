@@ -4,7 +4,6 @@ Only the doors (this package) read argv, the environment and stdin, or print.
 """
 
 import datetime
-import json
 import os
 import re
 import sys
@@ -73,6 +72,8 @@ def write_json(value: Any) -> None:
     """One line of JSON, exact, with controls and hidden characters as escapes; readable where the
     output is UTF-8, else all ASCII.
     """
+    import json
+
     ascii_only = sys.stdout.encoding.lower().replace("-", "") != "utf8"
     sys.stdout.write(json_text(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)) + "\n")
 
@@ -102,6 +103,8 @@ JsonLine = tuple[int, dict[str, Any] | str]  # its number, its object or what is
 
 def json_lines(name: str) -> Iterator[JsonLine]:
     """The lines of a file (`-`: of stdin) that are not blank, read one by one."""
+    import json
+
     try:
         stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
     except OSError as e:

@@ -5,8 +5,6 @@ GIT_PAGER, `core.pager`, PAGER, less. With `git mem`, git itself follows `--no-p
 
 import io
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
@@ -49,6 +47,9 @@ def _through(pager: str, text: str) -> bool:
     """Whether the pager could be started."""
     if not text:
         return True
+    import signal
+    import subprocess
+
     sys.stdout.flush()
     try:
         process = subprocess.Popen(

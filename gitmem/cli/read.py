@@ -6,7 +6,7 @@ from typing import Any
 from .. import render
 from ..core.errors import MemError, UsageError
 from ..embedding import reader
-from ..memory import listing, recall
+from ..memory import listing
 from ..opening import chosen_vectors
 from ..store import Store
 from .common import json_lines, tell_elsewhere, write, write_json
@@ -40,6 +40,8 @@ def recall_command(
         organisation.refuse({**unlike, "--only history": only == "history"}, filters)
         answer = organisation.recall(source, question, filters, limit or 8)
         return _say(answer, as_json, explain, all_hits, any(filters))
+    from ..memory import recall  # `list` does without it
+
     conditions = filters.conditions(store)
     how: dict[str, Any] = {"limit": limit or store.settings.number("limit"), "at": filters.at}
     how |= {"all_branches": all, "hot": hot, "only": only}

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import subprocess
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
@@ -20,6 +18,10 @@ from typing import IO, Any
 from ..core.errors import GitFailed, MemError
 from .object_reader import LARGEST, REQUESTS, Objects
 from .object_reader import NO_FETCH as NO_FETCH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
 
 try:
     import fcntl
@@ -32,7 +34,8 @@ _FOREIGN = (
     " GIT_NOTES_REWRITE_MODE GIT_EXTERNAL_DIFF GIT_DIFF_OPTS GIT_LITERAL_PATHSPECS"
     " GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS"
 )
-_PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+_PIPE, _DEVNULL = -1, -3  # as `subprocess` has them: loading it takes 4 ms, for one that starts
+_PIPES: dict[str, Any] = {"stdin": _PIPE, "stdout": _PIPE}
 _NAMES = 500_000  # bytes of a command's names: the kernel takes 2 MB
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
 
@@ -65,6 +68,8 @@ class Git:
         self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object
     ) -> subprocess.Popen[bytes]:
         """A running git process; the caller closes it. `env` is added to the environment."""
+        import subprocess
+
         try:
             return subprocess.Popen(  # type: ignore[no-any-return, call-overload]
                 [*self._prefix, *args],
@@ -87,11 +92,13 @@ class Git:
         env: dict[str, str] | None = None,
     ) -> bytes:
         """stdout of one git call. Raises GitFailed unless the exit status is in `ok`."""
-        process = _wide(self.start(args, env, stderr=subprocess.PIPE, **_PIPES))
+        from subprocess import TimeoutExpired
+
+        process = _wide(self.start(args, env, stderr=_PIPE, **_PIPES))
         left = None if self.until is None else max(0.0, self.until - time.monotonic())
         try:
             out, err = process.communicate(stdin, timeout=left)
-        except subprocess.TimeoutExpired as e:
+        except TimeoutExpired as e:
             process.kill()
             process.communicate()
             raise GitFailed(f"git {args[0]} took too long", status=124) from e
@@ -117,12 +124,14 @@ class Git:
         self, *args: str, stdin: bytes = b"", cut: bytes = b"\0", ok: tuple[int, ...] = (0,)
     ) -> Iterator[bytes]:
         """What a call prints, cut at NULs (or `cut`), while it prints."""
-        process = self.start(args, stderr=subprocess.PIPE, **_PIPES)
+        from threading import Thread
+
+        process = self.start(args, stderr=_PIPE, **_PIPES)
         assert process.stdin and process.stdout and process.stderr
         err: list[bytes] = []
         # Each in a thread of its own: else git, it and we could wait for each other.
         feed(process.stdin, stdin)
-        reader = threading.Thread(target=_read, args=(process.stderr, err), daemon=True)
+        reader = Thread(target=_read, args=(process.stderr, err), daemon=True)
         reader.start()
         try:
             open_end: list[bytes] = []  # of a name that goes on: joined once, however long it is
@@ -148,10 +157,12 @@ class Git:
         """(stdout, whether it is whole): of a call that is ended after `seconds` (None: it takes
         the time it needs), or that fails, what came until then. Nothing is fetched for it.
         """
-        process = _wide(self.start(args, NO_FETCH, stderr=subprocess.DEVNULL, **_PIPES))
+        from subprocess import TimeoutExpired
+
+        process = _wide(self.start(args, NO_FETCH, stderr=_DEVNULL, **_PIPES))
         try:
             return process.communicate(stdin, timeout=seconds)[0], process.returncode == 0
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             process.kill()
             return process.communicate()[0], False
 
@@ -242,12 +253,13 @@ class Git:
 
 def feed(pipe: IO[bytes], stdin: bytes) -> None:
     """Writes to a process beside us: a pipe can be full while nobody reads the other end."""
+    from threading import Thread
 
     def write() -> None:
         with contextlib.suppress(BrokenPipeError), pipe:
             pipe.write(stdin)
 
-    threading.Thread(target=write, daemon=True).start()
+    Thread(target=write, daemon=True).start()
 
 
 def _read(pipe: IO[bytes], into: list[bytes]) -> None:

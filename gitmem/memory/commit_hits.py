@@ -23,7 +23,6 @@ from ..engine.search import Search
 from ..git import commit_reader
 from ..hooks import spool
 from ..store import Store
-from . import memories
 
 T = TypeVar("T")
 
@@ -169,6 +168,8 @@ def find(store: Store, name: str) -> dict[str, Any] | None:
     """The searchable commit that `name` names as git takes it, or by the beginning of its id; None
     where there is none or several. Raises MemError for a commit that is not searchable.
     """
+    from . import memories  # brings all that writes
+
     commit = store.repo.commit(name)
     prefix = commit or (name.lower() if memories.is_prefix(name) else "")
     on = store.settings["history"] != "false"

@@ -19,7 +19,7 @@ from ..engine.cache import SPACE, Cache
 from ..engine.filters import Filter, newest_first
 from ..engine.memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..store import Store
-from . import commit_hits, memories, view
+from . import view  # a list needs no more
 
 _PART = 1_000  # memories read at a time
 _FEW = 10_000  # memories of a list that are not sorted with all others
@@ -96,6 +96,8 @@ def _objects(
 
 def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Listed:
     """What was forgotten, on all branches, the last first; `forgotten`: who did it, when, why."""
+    from . import memories
+
     gone = wanted.but(forgotten=True)
 
     def read(cache: Cache) -> list[dict[str, Any]]:
@@ -147,6 +149,8 @@ def _left_out(cache: Cache, wanted: Filter, merged: Filter, listed: int) -> tupl
 
 def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(public object, its records oldest first) of one memory; `versions`: all that are shown."""
+    from . import memories
+
     found = memories.find(store, prefix)
     records = found.memory.records
 
@@ -192,6 +196,8 @@ def show_any(store: Store, name: str) -> tuple[dict[str, Any], list[dict[str, An
     try:
         return show(store, name)
     except MemError:
+        from . import commit_hits
+
         if commit := commit_hits.find(store, name):
             return commit, []
         raise
@@ -233,6 +239,8 @@ def log_commits(
     store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """The searchable commits of a range in the order of `git log`, else as `log`."""
+    from . import commit_hits
+
     walk = _walk(store, revisions)
     names = store.with_cache(lambda cache: _names(store, cache, paths))[0] if paths else []
     return commit_hits.among(store, walk, names, limit)

@@ -26,10 +26,13 @@ from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
 from ..engine.search import Search
 from ..hooks import spool
-from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
 from . import commit_hits, view
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..models.llamavec import LlamaVectors
 
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
 ONLY = ("", "memories", "history")  # what may be searched alone
@@ -96,6 +99,8 @@ def _model(
     """Lets the chosen model rank, until it fails; `without` says why it does not."""
     if vectors is None:
         return None
+    from ..models.llamavec import NoVectors
+
     try:
         space = vectors.space
         if model_vectors.missing(cache, space) <= _AT_ONCE:

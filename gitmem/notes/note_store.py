@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import time
 from collections.abc import Iterator
 
@@ -121,7 +120,9 @@ class Notes(NoteReader):
                     f"memories changed while writing '{self.ref}'",
                     hint="run the command again; nothing was written",
                 )
-            time.sleep(pause * random.uniform(0.5, 1.5))
+            from random import uniform  # its module loads three more
+
+            time.sleep(pause * uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)
 
     def _carry_out(self, plan: Plan, message: str, identity: str) -> tuple[str, str]:

@@ -5,7 +5,6 @@ No library: importing rich would cost 34 ms of every call.
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -65,7 +64,11 @@ def coloured(environ: Mapping[str, str] = os.environ) -> bool:
 
 def width() -> int | None:
     """The cells of a line on the terminal; None in a pipe, where lines are whole."""
-    return max(shutil.get_terminal_size().columns, 20) if is_terminal() else None
+    if not is_terminal():
+        return None
+    from shutil import get_terminal_size  # loads two compressors
+
+    return max(get_terminal_size().columns, 20)
 
 
 def painted(*spans: Span) -> str:
