@@ -53,9 +53,10 @@ def test_reachable_anchors_cost_no_git_process_more(
         assert again == ["cat-file", "rev-list"]
     lab.git(repo, "checkout", "-q", "--detach", "HEAD~1")
     with opened(repo) as store:
-        assert count.of(
-            lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)
-        ) == []
+        assert (
+            count.of(lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1))
+            == []
+        )
 
 
 def test_a_commit_is_diffed_for_its_first_memory_alone(
