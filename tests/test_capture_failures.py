@@ -14,7 +14,7 @@ from capture_world import TRAILER, WIPED, listed
 from conftest import Lab
 from test_capture_again import mem
 
-from gitmem import worker
+from gitmem import cli, worker
 from gitmem.agents import protocol
 from gitmem.capture import (
     pipeline,
@@ -23,29 +23,37 @@ from gitmem.capture import (
 )
 from gitmem.capture.candidates import Candidate
 from gitmem.cli import capture
+from gitmem.core.errors import MemError
+from gitmem.git import reflock
 from gitmem.hooks import spool, worker_log
 from gitmem.models import llamaproc
 from gitmem.store import Store
 
 
-def test_what_cannot_be_stored_now_is_stored_later_and_now_says_so(
-    lab: Lab, repo: pathlib.Path
-) -> None:
-    spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
+@pytest.fixture
+def locked(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The lock of the private notes, held by another program; this process waits for it shortly."""
     lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text("of another program")
-    done = lab.run(repo, "git-mem", "capture", "--now", "--json")
-    assert (
-        done.returncode == 1
-        and json.loads(done.stdout)["failed"]
-        and "staging" not in done.stdout + done.stderr
-    )
+    monkeypatch.setattr(reflock, "STALE", 0.2)
+    monkeypatch.setenv("GIT_MEM_ENCODER", "false")
+    monkeypatch.chdir(repo)
+    return lock
+
+
+def test_what_cannot_be_stored_now_is_stored_later_and_now_says_so(
+    lab: Lab, repo: pathlib.Path, locked: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
+    assert cli.run(["capture", "--now", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["failed"] and "staging" not in out + err
     assert (
         listed(lab, repo) == []
         and WIPED.encode() in (pathlib.Path(mem(repo)) / "spool.later").read_bytes()
     )
-    lock.unlink()
+    locked.unlink()
     assert len(lab.json(repo, "capture", "--now")["kept"]) == 1
     assert [m["body"] for m in listed(lab, repo)] == [WIPED] and list(
         pathlib.Path(mem(repo)).glob("spool*")
@@ -188,9 +196,8 @@ def test_a_worker_that_was_killed_twice_at_an_event_says_so(lab: Lab, repo: path
     )
 
 
-def test_now_says_each_time_that_something_fails(
-    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("locked")
+def test_now_says_each_time_that_something_fails(repo: pathlib.Path) -> None:
     """Also twice in one second, with a log that is full, and where not even the log can be
     written."""
     line = "2026-01-02T03:04:05Z heard: RuntimeError in keeper.py:1"
@@ -203,11 +210,8 @@ def test_now_says_each_time_that_something_fails(
     log = pathlib.Path(mem(repo)) / worker_log.LOG
     log.mkdir()
     spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
-    lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text("of another program")
-    done = lab.run(repo, "git-mem", "capture", "--now")
-    assert done.returncode != 0 and "not all could be worked off" in done.stderr
+    with pytest.raises(MemError, match="not all could be worked off"):
+        cli.run(["capture", "--now"])
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udfff"])

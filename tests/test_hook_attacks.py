@@ -210,7 +210,7 @@ def test_an_answer_that_nobody_takes_ends_the_hook_and_is_counted(
     done = subprocess.run(
         [*HOOK, "SessionStart"],
         cwd=hooks.repo,
-        env={**hooks.lab.env, "GIT_MEM_PATIENCE": "5"},
+        env={**hooks.lab.env, "GIT_MEM_PATIENCE": "2"},
         input=payload.encode(),
         stdout=writing,
         timeout=60,

@@ -30,6 +30,16 @@ def read(name: str) -> Any:
     return json.loads((ROOT / name).read_text(encoding="utf-8"))
 
 
+def copied(lab: Lab) -> pathlib.Path:
+    """The plugin by itself: a checkout may have gigabytes of environments beside it."""
+    plugin = lab.root / "plugin"
+    plugin.mkdir()
+    for name in PARTS:
+        copy: Any = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, plugin / name)
+    return plugin
+
+
 @pytest.mark.parametrize("version", sampled(VERSIONS, len(VERSIONS)))
 @pytest.mark.parametrize("options", [[], ["--profile", "directory"]], ids=["plain", "directory"])
 def test_the_client_finds_nothing_wrong_with_the_plugin(
@@ -40,10 +50,7 @@ def test_the_client_finds_nothing_wrong_with_the_plugin(
         pytest.skip(f"no client {version}: tools/fetch_clients.sh fetches it")
     if options and version == "2.1.197":
         pytest.skip("this release knows no profiles")
-    (lab.root / "plugin").mkdir()
-    for name in PARTS:
-        copy: Any = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, lab.root / "plugin" / name)
+    copied(lab)
     env = {
         "HOME": str(lab.root),
         "PATH": "/usr/bin:/bin",
@@ -261,7 +268,7 @@ def test_the_plugin_comes_from_a_marketplace_in_a_directory_and_doctor_sees_it(
     lab: Lab, client: Client
 ) -> None:
     repo = lab.repo()
-    client.run(repo, "plugin", "marketplace", "add", str(ROOT))
+    client.run(repo, "plugin", "marketplace", "add", str(copied(lab)))
     client.run(repo, "plugin", "install", "mem@git-mem")
     session(client, repo)
     assert called(lab) == A_SESSION

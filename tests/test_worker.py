@@ -82,7 +82,7 @@ def test_one_worker_serves_what_follows_at_once(lab: Lab, monkeypatch: pytest.Mo
     )
     spool.append(mem, b'{"event":"test","n":1}')
     threading.Timer(0.3, lambda: spool.append(mem, b'{"event":"test","n":2}')).start()
-    worker.run(store_of(repo), lab.env, linger=5)
+    worker.run(store_of(repo), lab.env, linger=2)
     assert handled == [1, 2]
 
 
