@@ -152,16 +152,27 @@ class Lab:
         return done.stderr
 
     def repo(self, name: str = "repo", commits: int = 1, *options: str) -> pathlib.Path:
+        if options:
+            return self._made(self.root / name, commits, *options)
+        return self.copied(name, str(commits), lambda path: self._made(path, commits))
+
+    def copied(self, name: str, kind: str, make: Callable[[pathlib.Path], object]) -> pathlib.Path:
+        """A repository as `make` makes one at a path: a copy of the first of its kind. Dates are
+        fixed, so it would be the same; ids are, too. With settings or a HOME in use it is made.
+        """
         path = self.root / name
         settings = [self.root / ".gitconfig", self.root / ".config"]
-        if options or any(p.exists() for p in (path, *settings)):
-            return self._made(path, commits, *options)
-        # Copied from the first of its kind: dates are fixed, so it would be the same.
+        if any(p.exists() for p in (path, *settings)):
+            make(path)
+            return path
         bearing = {k: v for k, v in self.env.items() if k.startswith("GIT_") or k == "PATH"}
-        kind = (commits, *sorted(bearing.items()))
-        if kind not in _TEMPLATES:
-            _TEMPLATES[kind] = self._made(pathlib.Path(_SHELF.name) / str(len(_TEMPLATES)), commits)
-        shutil.copytree(_TEMPLATES[kind], path, copy_function=shutil.copy)  # with the time of now
+        key = (kind, self.fork, *sorted(bearing.items()))
+        if key not in _TEMPLATES:
+            _TEMPLATES[key] = pathlib.Path(_SHELF.name) / str(len(_TEMPLATES))
+            make(_TEMPLATES[key])
+            for kept in (_TEMPLATES[key] / ".git").glob("mem/settings-*.json"):
+                kept.unlink()  # of that place
+        shutil.copytree(_TEMPLATES[key], path, copy_function=shutil.copy)  # with the time of now
         self.git(path, "update-index", "-q", "--refresh")
         return path
 
@@ -190,13 +201,22 @@ class Lab:
         return out
 
 
+def initialised(lab: Lab, commits: int, name: str = "repo") -> pathlib.Path:
+    """A repository where `init` has run."""
+
+    def make(path: pathlib.Path) -> None:
+        lab._made(path, commits)
+        lab.mem(path, "init", "--offline")
+
+    return lab.copied(name, f"{commits}, initialised", make)
+
+
 class Repository:
     """A repository where `init` has run."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.repo = lab.repo()
-        lab.mem(self.repo, "init")
+        self.repo = initialised(lab, 1)
         self.mem = self.repo / ".git" / "mem"
 
     def store(self) -> Store:
@@ -280,8 +300,7 @@ def repo(lab: Lab) -> pathlib.Path:
     """A repository with two commits that captures everything; a file that needs another one has a
     fixture of its own.
     """
-    path = lab.repo(commits=2)
-    lab.mem(path, "init", "--offline")
+    path = initialised(lab, 2)
     lab.git(path, "config", "mem.capture", "all")
     return path
 

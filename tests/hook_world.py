@@ -96,22 +96,19 @@ class Hooks:
 
 def make(lab: Lab) -> Hooks:
     """Three memories, in the cache; prompts are answered."""
-    repo = lab.repo(commits=2)
-    lab.mem(repo, "init", "--offline")
-    lab.git(repo, "config", "mem.promptContext", "true")
-    lab.mem(repo, "remember", UTC, "--type", "decision", "--path", "f0.txt")
-    lab.mem(
-        repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker"
-    )
-    lab.mem(
-        repo,
-        "remember",
-        "The pager leaves the terminal raw after Ctrl+C; restoring it in atexit fixed that",
-        "--type",
-        "bugfix",
-    )
-    lab.mem(repo, "index")
-    return Hooks(lab, repo)
+
+    def three(path: pathlib.Path) -> None:
+        lab._made(path, 2)
+        lab.mem(path, "init", "--offline")
+        lab.git(path, "config", "mem.promptContext", "true")
+        raw = "The pager leaves the terminal raw after Ctrl+C; restoring it in atexit fixed that"
+        lab.mem(path, "remember", UTC, "--type", "decision", "--path", "f0.txt")
+        blocked = "Blocked: the staging certificate expires on Friday"
+        lab.mem(path, "remember", blocked, "--type", "blocker")
+        lab.mem(path, "remember", raw, "--type", "bugfix")
+        lab.mem(path, "index")
+
+    return Hooks(lab, lab.copied("repo", "three memories", three))
 
 
 def poll(look: Callable[[], str], good: Callable[[str], bool]) -> str:
