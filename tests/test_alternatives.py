@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import pathlib
+import shutil
+import tempfile
 from typing import Any
 
 import pytest
@@ -23,18 +27,30 @@ TEXT = "Orders and invoices are kept in Postgres"
 HERE, THERE = "Orders are kept in Postgres 16", "The ledger is kept in SQLite"
 
 
+@functools.cache
+def first_team() -> tuple[pathlib.Path, str]:
+    """The directory of a hub and three clones that have one memory, and its id."""
+    root = pathlib.Path(tempfile.mkdtemp(prefix="team-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    lab = Lab(root)
+    lab.git(root, "clone", "-q", "--bare", str(lab.repo("seed")), "hub.git")
+    for name in "abc":
+        lab.git(root, "clone", "-q", "hub.git", name)
+    id = lab.json(root / "a", "remember", TEXT, "--tag", "db", "--path", "a.py")["id"]
+    for name in "abc":
+        lab.mem(root / name, "sync")
+    return root, id
+
+
 @pytest.fixture
 def team(lab: Lab) -> tuple[list[pathlib.Path], str]:
     """Three clones that have one memory."""
-    seed = lab.repo("seed", 1)
-    lab.git(lab.root, "clone", "-q", "--bare", str(seed), "hub.git")
-    clones = []
-    for name in "abc":
-        lab.git(lab.root, "clone", "-q", "hub.git", name)
-        clones.append(lab.root / name)
-    id = lab.json(clones[0], "remember", TEXT, "--tag", "db", "--path", "a.py")["id"]
+    root, id = first_team()
+    for name in ("hub.git", *"abc"):
+        shutil.copytree(root / name, lab.root / name)
+    clones = [lab.root / name for name in "abc"]
     for clone in clones:
-        lab.mem(clone, "sync")
+        lab.git(clone, "remote", "set-url", "origin", str(lab.root / "hub.git"))
     return clones, id
 
 
