@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from conftest import Lab
@@ -141,6 +142,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def renewed(pid: int, former: set[int]) -> bool:
+    """Whether server, fork and its encoder's process are there, and none of some former ones."""
+    now = below(pid)
+    return len(now) == 3 and former.isdisjoint(now)
+
+
 def test_a_fork_waits_for_the_next_call_with_its_encoder_ready(
     lab: Lab, repo: pathlib.Path
 ) -> None:
@@ -153,8 +160,7 @@ def test_a_fork_waits_for_the_next_call_with_its_encoder_ready(
         for session in ("one", "two"):
             _, spare, encoder = below(process.pid)
             assert asked(lab, repo, session) == (alone.stdout, "True")
-            until(lambda: len(below(process.pid)) == 3)
-            assert not {spare, encoder} & set(below(process.pid)), "a fork takes one call"
+            until(partial(renewed, process.pid, {spare, encoder}))  # a fork takes one call
         left = below(process.pid)
     until(lambda: not any(alive(pid) for pid in left))
 
