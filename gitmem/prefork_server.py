@@ -85,7 +85,6 @@ def _load() -> None:
     from .signing import trust  # noqa: F401
 
     hook_cache.table()
-    reader.widen()
     reader.read("a question")
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import time
 
 import pytest
 from conftest import Lab
@@ -26,10 +27,14 @@ def facts(found: discover.Here | None) -> dict[str, object] | None:
 
 
 def past(*paths: pathlib.Path) -> None:
-    """Settings are kept only when their files have been quiet."""
+    """Settings are kept only when their files have been quiet; a file that another one names also
+    by the time that nobody can set.
+    """
     for path in paths:
         if path.exists():
             os.utime(path, ns=(10**18, 10**18))
+            if path.name != "config":
+                time.sleep(2 * config_cache._TICK / 1e9)
 
 
 def ready(repo: pathlib.Path, *more: pathlib.Path) -> None:
@@ -44,7 +49,7 @@ def both(cwd: pathlib.Path, **env: str) -> dict[str, object]:
     asked = discover.ask(str(cwd), environ)
     assert asked is not None
     assert facts(discover.look(str(cwd), environ)) == facts(asked)
-    by_files = discover._opened(str(cwd), environ)
+    by_files = discover._open_by_files(str(cwd), environ)
     assert by_files is not None
     by_git = repository.open_repo(str(cwd))
     assert opened(by_files[0]) == opened(by_git)
@@ -253,6 +258,29 @@ def test_settings_of_a_place_count_there_only(lab: Lab) -> None:
     for repo in (near, far):
         ready(repo, lab.root / ".gitconfig", lab.root / "near.inc")
     assert both(near)["limit"] == "4" and both(far)["limit"] == "8"
+
+
+def test_an_included_file_that_was_renamed_into_its_place_just_now_is_asked_for_again(
+    lab: Lab,
+) -> None:
+    """Its time may be years ago, as after `mv` or `rsync`."""
+    repo = lab.repo()
+    lab.git(repo, "config", "include.path", str(lab.root / "more"))
+    ready(repo)
+    (lab.root / "more").write_text("[mem]\n\tlimit = 4\n")
+    os.utime(lab.root / "more", ns=(10**18, 10**18))
+    discover.ask(str(repo), os.environ)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"])
+def test_a_variable_that_is_set_and_empty_is_left_to_git(lab: Lab, name: str) -> None:
+    repo = lab.repo()
+    ready(repo)
+    both(repo)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), {**os.environ, name: ""})
 
 
 def test_another_configuration_of_the_user_has_settings_of_its_own(

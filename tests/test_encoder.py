@@ -177,7 +177,11 @@ def test_widened_weights_make_the_same_bytes() -> None:
     wide = Encoder()
     wide.widen()
     assert wide.embed(texts) == made
-    assert {part.dtype.str for parts in wide._parts.values() for part in parts} == {"<f4"}
+    kept = [part for parts in wide._parts.values() for part in parts]
+    wide.widen()  # nothing more
+    again = [part for parts in wide._parts.values() for part in parts]
+    assert all(one is other for one, other in zip(kept, again, strict=True))
+    assert {part.dtype.str for part in kept} == {"<f4"}
 
 
 def test_two_threads_make_the_same_bytes_as_one() -> None:
@@ -367,6 +371,21 @@ def test_a_numpy_that_does_not_fit_is_an_import_error(
 # Only Linux's /proc gives the size and the peak of this program alone: getrusage counts what the
 # process had before exec, which is pytest's own size. CI has it, so both tests run there.
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
+
+
+@needs_proc
+@pytest.mark.parametrize("room", range(180, 260, 20))
+def test_an_encoder_without_memory_for_wide_weights_works_all_the_same(room: int) -> None:
+    code = (
+        "import re, resource\n"
+        "from gitmem.embedding import reader\n"
+        "taken = re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+        f"most = (int(taken) << 10) + ({room} << 20)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "reader.widen()\n"
+        "print(len(reader.read('why are uploads retried')))"
+    )
+    assert loaded(code) == "1\n"
 
 
 @needs_proc

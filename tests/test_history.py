@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,7 +13,8 @@ from conftest import Lab
 from history_world import BODY, QUESTION, SUBJECT, commit, found, made
 
 from gitmem.core import commit_message
-from gitmem.git import commit_reader
+from gitmem.engine import commit_index
+from gitmem.git import commit_reader, refs_mtime
 from gitmem.store import open_store
 
 
@@ -58,6 +60,48 @@ def test_a_commit_of_an_open_branch_is_found_and_says_so(lab: Lab, repo: pathlib
     lab.git(repo, "checkout", "-q", "main")
     hit = found(lab, repo, "why are zanzibar quotas counted twice by the relay")[0]
     assert hit["anchor"]["state"] == "unmerged"
+
+
+def test_what_was_noted_of_the_refs_counts_for_the_tips_of_then(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    """Another worktree, or an older git mem, may have written other tips since."""
+    lab.git(repo, "checkout", "-q", "-b", "side")
+    commit(lab, repo, "Zanzibar quotas are counted twice\n\nThe relay sums them again.")
+    lab.git(repo, "checkout", "-q", "main")
+    for path in (repo / ".git" / "refs").rglob("*"):
+        os.utime(path, ns=(10**18, 10**18))
+
+    def noted(*new: str) -> str:
+        (file,) = (repo / ".git" / "mem").glob("history-*.db")
+        with contextlib.closing(sqlite3.connect(file)) as db, db:
+            if new:
+                db.execute("UPDATE meta SET value = ? WHERE key = 'refs'", new)
+            return str(db.execute("SELECT value FROM meta WHERE key = 'refs'").fetchone()[0])
+
+    question = "why are zanzibar quotas counted twice by the relay"
+    assert found(lab, repo, question)[0]["anchor"]["state"] == "unmerged"
+    assert (before := noted())
+    lab.git(repo, "checkout", "-q", "side")
+    assert found(lab, repo, question)[0]["anchor"]["state"] == "reachable"
+    assert noted(before) == before
+    lab.git(repo, "checkout", "-q", "main")
+    assert found(lab, repo, question)[0]["anchor"]["state"] == "unmerged"
+
+
+def test_of_more_directories_than_are_looked_at_nothing_is_noted(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (repo / ".git" / "refs").rglob("*"):
+        os.utime(path, ns=(10**18, 10**18))
+    monkeypatch.setenv("GIT_MEM_HISTORY", "recall")
+    with contextlib.closing(open_store(os.environ, str(repo))) as store:
+        cache = store.history()
+        assert cache is not None
+        for most, noted in ((1, False), (1_000, True)):
+            monkeypatch.setattr(refs_mtime, "MOST", most)
+            commit_index.update(store.repo.git, cache, store.table, store.repo.head(), 100)
+            assert bool(cache.meta("refs")) == noted
 
 
 def test_a_tip_that_git_removed_is_no_obstacle(lab: Lab, repo: pathlib.Path) -> None:

@@ -18,7 +18,7 @@ from hook_world import PROMPT, SLOW, UTC, Hooks, make
 from test_hook_attacks import HOOK, TEXTS, log, settled
 from test_hook_cost import ask
 
-from gitmem.git import config, config_read, discover
+from gitmem.git import config, config_cache, config_read, discover
 
 
 @pytest.fixture
@@ -48,6 +48,7 @@ def test_settings_of_a_file_whose_time_was_put_back_are_not_served(lab: Lab) -> 
     lab.git(repo, "config", "include.path", "more")
     for path in (other, repo / ".git" / "config"):
         os.utime(path, ns=(10**18, 10**18))
+    time.sleep(2 * config_cache._TICK / 1e9)
     assert discover.ask(str(repo), lab.env) is not None
     found = discover.look(str(repo), lab.env)
     assert found is not None and found.settings.flag("enabled")

@@ -310,6 +310,20 @@ def test_a_power_cut_that_took_the_newest_objects_leaves_what_was_before_and_say
     lab.git(repo, "rev-list", "--objects", TEAM)
 
 
+def test_a_torn_tip_is_told_and_what_it_held_comes_back_with_it(lab: Lab) -> None:
+    repo = made(lab)
+    tip = newest_object(lab, repo, "")
+    whole = tip.read_bytes()
+    tip.chmod(0o644)
+    tip.write_bytes(whole[:40])
+    shutil.rmtree(repo / ".git/mem")
+    done = lab.run(repo, "git-mem", "list", "--all", "--json")
+    assert READ in done.stdout and TEAM in done.stderr
+    tip.write_bytes(whole)
+    remembered(lab, repo)
+    assert {READ, UNREAD, OWN, OWN_UNREAD} <= kept(lab, repo)
+
+
 def test_an_emptied_ref_whose_newest_objects_are_gone_goes_back_further(lab: Lab) -> None:
     repo = made(lab)
     newest_object(lab, repo, "").unlink()

@@ -16,9 +16,9 @@ def mcp_command() -> int:
     needs_mcp()
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with opening.opened(os.environ, place, warn) as store:
-        common_dir, encodes = store.repo.common_dir, store.settings.flag("encoder")
-    if encodes:
-        reader.widen()  # before the fork: both share it
+        common_dir, settings = store.repo.common_dir, store.settings
+    if settings.flag("encoder") and not settings.replaced:
+        reader.widen()  # before the fork: both share the weights
     with prefork_server.beside(common_dir):
         from .. import mcp_server  # its threads come after the fork
 

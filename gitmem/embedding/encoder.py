@@ -17,10 +17,11 @@ Promises:
 from __future__ import annotations
 
 import warnings  # numpy's core loads it anyhow
+from mmap import mmap
 
 from . import EncoderDamaged
 from .encoder_file import ENCODER_PATH, EncoderFile
-from .numpy_core import load
+from .numpy_core import ROOM, load
 from .wordpiece import WordPiece
 
 TYPE_CHECKING = False
@@ -66,15 +67,16 @@ class Encoder:
         }
 
     def widen(self) -> None:
-        """Keeps the weights as float32, in parts of `_COLUMNS`: 42 MB, for which a question takes
-        half of the time. Not one bit of a vector differs. Nothing is kept where memory lacks.
+        """Keeps the weights as float32, in parts of `_COLUMNS`: 42 MB, and a question then takes
+        half the time. Not one bit of a vector differs. Where memory is short the int8 weights stay.
         """
         try:
+            mmap(-1, ROOM + 4 * sum(part.size for parts in self._parts.values() for part in parts))
             self._parts = {
-                name: [part.astype(F4, "C") for part in parts]
+                name: [part.astype(F4, "C", copy=False) for part in parts]
                 for name, parts in self._parts.items()
             }
-        except MemoryError:
+        except (MemoryError, OSError):
             pass
 
     def embed(self, texts: Iterable[str]) -> list[bytes]:

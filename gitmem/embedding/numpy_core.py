@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # while it is loaded; then it is put back, for child processes.
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # OpenBLAS maps some 100 MB, 32 of it at the first product, and calls exit(1) where it gets none.
-_ROOM = 128 << 20
+ROOM = 128 << 20
 
 
 class OneThread:
@@ -83,7 +83,7 @@ def load() -> Any:
     """The core, or numpy. Raises `ImportError` where neither can be used."""
     try:
         if "numpy._core._multiarray_umath" not in sys.modules:
-            mmap.mmap(-1, _ROOM).close()
+            mmap.mmap(-1, ROOM).close()
         core = _loaded()
         if not hasattr(core, "vecdot"):
             raise ImportError("numpy is older than 2.0")

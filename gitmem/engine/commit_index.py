@@ -11,7 +11,7 @@ comes next goes on where the last one stopped.
 
 from __future__ import annotations
 
-from time import monotonic
+from time import monotonic, time
 
 from ..core import record
 from ..core.digest import sha256
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 PORTION = 2_000  # commits that are read and stored at a time
 LONGEST = 8_000  # characters of a message that are searched
 MOST_PATHS = 50  # of one commit: more say that it is about none of them
+# seconds in which nobody asks git for the refs while their directories' times stand still: some
+# programs write a ref in place, and a symbolic one may name what lies elsewhere
+_TRUSTED = 600
 _PATIENCE = 5.0  # seconds to wait for another process that writes
 
 
@@ -56,25 +59,20 @@ def update(
     At most about `most` commits, or until the monotonic time `until`; less where another process
     writes. Raises GitFailed; Damaged or sqlite3.Error for a file to be made anew.
     """
-    # A prompt that asks for commits loads none of them.
-    from ..git import commit_reader, refs_mtime
+    # A prompt that asks for commits does not load it.
+    from ..git import commit_reader
 
-    place = repr([limit, head, git.promised, *commit_reader.boundaries(git)])
-    place = sha256(place.encode()).hexdigest()
-    known = cache.meta("seen").partition("\n")
-    if known[0] == place and refs_mtime.same(git.common_dir, known[2]):
+    refs, before = _Refs(git, cache, limit, head), cache.meta("tips")
+    if refs.unmoved(before):
         return 0
-    times = refs_mtime.stamp(git.common_dir, wait=False)
-    seen = f"{place}\n{times}" if times else ""
     asked = git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     tips = sorted({head, *asked.split()} - {""})
     stamp = [f"{limit}:{commit_reader.shape(git)}", head, *tips]
-    before = cache.meta("tips").split(" ")
-    if stamp == before:
-        if seen:  # so that the next question asks git nothing
-            cache.keep(0, lambda _: cache.set_meta("seen", seen))
+    if " ".join(stamp) == before:
+        cache.keep(0, lambda _: refs.note(before))
         return 0
-    new, gone, of = _changes(git, cache, tips, limit, before[1:] if before[0] == stamp[0] else [])
+    former = before.split(" ")
+    new, gone, of = _changes(git, cache, tips, limit, former[1:] if former[0] == stamp[0] else [])
     if not cache.writable or (most is not None and len(gone) > most):
         return len(new) or len(gone)
     done = 0
@@ -89,7 +87,7 @@ def update(
                 _write(cache, table, ahead, lines, gone, limit if whole else None)
                 gone = []
                 cache.set_meta("tips", " ".join(stamp) if whole else "")
-                cache.set_meta("seen", seen if whole else "")
+                refs.note(" ".join(stamp) if whole else "")
                 cache.set_meta("of", str(of))
                 cache.set_meta("ends", " ".join(commit_reader.ends(git)))
                 if whole:
@@ -100,6 +98,43 @@ def update(
             late = until is not None and monotonic() > until
             if whole or late or (most is not None and done >= most):
                 return len(new) - done
+
+
+class _Refs:
+    """Whether refs moved since a question asked git for them: their directories' times tell, noted
+    in the cache with the tips that they led to.
+    """
+
+    def __init__(self, git: Git, cache: Cache, limit: int, head: str) -> None:
+        from ..git import commit_reader
+
+        self._git, self._cache = git, cache
+        self._place = repr([limit, head, git.promised, *commit_reader.boundaries(git)])
+        self._at, self._times = int(time()), ""
+
+    def unmoved(self, tips: str) -> bool:
+        """Where they may have moved, their times are taken for `note`: before they are read."""
+        from ..git import refs_mtime
+
+        common_dir = self._git.common_dir
+        digest, at, times = (*self._cache.meta("refs").split("\n", 2), "", "")[:3]
+        if (
+            digest == self._digest(tips)
+            and 0 <= self._at - int(at) < _TRUSTED
+            and refs_mtime.same(common_dir, times)
+        ):
+            return True
+        times = refs_mtime.stamp(common_dir, wait=False)
+        if times.count("\n") < refs_mtime.MOST:  # else not all of them were looked at
+            self._times = times
+        return False
+
+    def note(self, tips: str) -> None:
+        noted = f"{self._digest(tips)}\n{self._at}\n{self._times}"
+        self._cache.set_meta("refs", noted if self._times and tips else "")
+
+    def _digest(self, tips: str) -> str:
+        return sha256(f"{self._place} {tips}".encode()).hexdigest()
 
 
 def _write(

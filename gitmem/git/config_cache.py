@@ -1,4 +1,4 @@
-"""What git's configuration says, kept in `mem/settings-*.json`, so that a hook needs no git for it.
+"""What git's configuration says, kept in `mem/settings-*.json`, so that nobody needs git for it.
 
 Promise: what `load` gives is what `git config` would say now, or None. Kept with it are the stamps
 of all files that it came from or would come from if they were there (also the targets of
@@ -86,7 +86,7 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
         *_SYSTEM,
     }
     began = time_ns()
-    before = list(map(_stamp, files))
+    named, before = set(files), list(map(_stamp, files))
     policy = config_read.policy(repo.top)
     out: dict[str, Any] = {"form": _FORM, "head": "", "core": {}, "git": {}, "policy": policy}
     out["own"] = []
@@ -112,6 +112,8 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
         out["core"]["core.bare"] = "true" if config.is_true(out["core"]["core.bare"]) else "false"
     out["files"] = list(map(_stamp, sorted(files)))
     quiet = all(int(stamp[1]) < began - _TICK for stamp in out["files"])
+    # One that an include names was not looked at before: it may have been renamed since.
+    quiet &= all(int(s[4]) < began - _TICK for s in out["files"] if s[0] not in named)
     fresh = quiet and all(stamp in out["files"] for stamp in before)
     known = steady and all(map(os.path.isabs, files))
     if keep and known and fresh and os.path.isdir(repo.mem_dir):

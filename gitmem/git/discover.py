@@ -1,4 +1,4 @@
-"""Finds the repository of a hook, with HEAD, notes refs and settings, without starting git.
+"""Finds a repository, with HEAD, notes refs and settings, without starting git.
 
 Promise: `look` gives git's answer, from the files that git reads, or raises Unsure; it starts no
 process and writes nothing. `None` means that git would find no repository here, or would refuse
@@ -95,7 +95,7 @@ def place(cwd: str, environ: Mapping[str, str]) -> tuple[str, str, str, bool] | 
     """(git directory, common directory, top, whether they differ) around `cwd`; None for no
     repository. Raises Unsure, OSError.
     """
-    if not _kept(environ):
+    if not _is_plain(environ):
         raise Unsure("the environment names a repository or settings")
     return _discover(os.path.realpath(cwd))
 
@@ -251,22 +251,22 @@ def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
         repo.git.close()
 
 
-def opened(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]]:
+def open_with_settings(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]]:
     """The repository around `cwd` and what its configuration says (`config_cache.read`), from files
     where these tell, else by git. `environ` is this process's. Raises NotARepository.
     """
     from . import repository
 
     try:
-        if found := _opened(cwd, environ):
+        if found := _open_by_files(cwd, environ):
             return found
     except (Unsure, OSError, ValueError):
         pass
     repo = repository.open_repo(cwd)
-    return repo, config_cache.read(repo, environ, _kept(environ))
+    return repo, config_cache.read(repo, environ, _is_plain(environ))
 
 
-def _opened(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]] | None:
+def _open_by_files(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]] | None:
     from .gitcmd import Git
     from .repository import Repo
 
@@ -285,14 +285,14 @@ def _opened(cwd: str, environ: Mapping[str, str]) -> tuple[Repo, dict[str, Any]]
     return Repo(git, git_dir, common_dir, prefix, False, _hex_len(known), top, own=True), known
 
 
-def _kept(environ: Mapping[str, str]) -> bool:
-    """Whether what git says here can be kept for `look`."""
-    return not any(environ.get(name) for name in _VARIABLES.split())
+def _is_plain(environ: Mapping[str, str]) -> bool:
+    """Whether no variable changes what git says here; to some an empty value is one."""
+    return not any(name in environ for name in _VARIABLES.split())
 
 
 def of(repo: Repo, environ: Mapping[str, str]) -> Here:
     """The place of an opened repository, by git."""
-    known = config_cache.read(repo, environ, _kept(environ))
+    known = config_cache.read(repo, environ, _is_plain(environ))
     settings = config.build(known["git"], known["policy"], environ, strict=False)
     here = Here(repo.git_dir, repo.common_dir, repo.top, settings, repo.bare)
     ours = (settings.team_ref, settings.private_ref)

@@ -185,6 +185,21 @@ class Git:
         except OSError:
             return False
 
+    def has_commit(self, id: str) -> bool:
+        """Whether a commit is here, whole, in a file of its own; told without a process. False says
+        nothing: it may be in a pack.
+        """
+        import zlib
+
+        if "GIT_OBJECT_DIRECTORY" in self.env:
+            return False
+        try:
+            with open(os.path.join(self.common_dir, "objects", id[:2], id[2:]), "rb") as f:
+                content = zlib.decompress(f.read(LARGEST))  # ends with a checksum
+        except (OSError, zlib.error):
+            return False
+        return content.startswith(b"commit ")
+
     @property
     def objects(self) -> Objects:
         return self._reader("--batch", None)

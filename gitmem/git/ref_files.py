@@ -1,4 +1,4 @@
-"""HEAD, refs, reflogs and whether an object has a file, from git's files without starting git.
+"""HEAD, refs and reflogs, read from git's files without starting git.
 
 Promise: an answer is git's answer; where files cannot tell it, Unsure is raised.
 """
@@ -112,15 +112,6 @@ def log_rows(path: str) -> Iterator[tuple[str, str, str]]:
         words = head.split(" ", 2)
         if len(words) == 3 and is_id(words[0], 0) and is_id(words[1], 0):
             yield words[0], words[1], message
-
-
-def is_loose(common_dir: str, id: str) -> bool:
-    """Whether an object is in a file of its own; not one that a power cut left empty or zero."""
-    try:
-        with open(os.path.join(common_dir, "objects", id[:2], id[2:]), "rb") as f:
-            return f.read(1) == b"x"  # begins what zlib has compressed
-    except OSError:
-        return False
 
 
 def is_id(text: str, hex_len: int) -> bool:

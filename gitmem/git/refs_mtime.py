@@ -1,8 +1,8 @@
 """Whether a branch, a tag or a remote's branch moved, told without reading one.
 
 Git renames a file into its place for each ref it writes, so the time of that directory moves, of
-`packed-refs` and of a reftable their own. The worker notes these times (`stamp`), and whoever
-answers compares them (`same`): one `stat` for each directory, 20 to 40 µs in all.
+`packed-refs` and of a reftable their own. Whoever reads refs notes these times before (`stamp`);
+whoever answers compares them (`same`): one `stat` for each directory, 20 to 40 µs in all.
 
 Promise: what git wrote after `stamp` is seen, on file systems whose times are finer than 20 ms. A
 difference may mean nothing, as after `git pack-refs`. Imports only what every prompt may load.
@@ -15,7 +15,7 @@ import time
 
 _FILES = ("packed-refs", "reftable/tables.list")
 _ROOTS = ("refs/heads", "refs/remotes", "refs/tags", "refs/replace")
-_MOST = 1_000  # directories; beside more of them those of the first ones are looked at
+MOST = 1_000  # directories; beside more of them those of the first ones are looked at
 _TICK = 20_000_000  # nanoseconds in which a second change may leave the same time
 
 
@@ -29,11 +29,12 @@ def stamp(common_dir: str, wait: bool = True) -> str:
         names.append(root)
         for at, below, _ in os.walk(os.path.join(common_dir, root)):
             names += [os.path.relpath(os.path.join(at, name), common_dir) for name in below]
-            if len(names) > _MOST:
+            if len(names) > MOST:
                 break
     names = sorted(name.replace(os.sep, "/") for name in names if "\n" not in name)
     times = [_time(common_dir, name) for name in names]
-    if abs(time.time_ns() - max(times)) < _TICK:
+    now = time.time_ns()
+    if any(abs(now - at) < _TICK for at in times):
         if not wait:
             return ""
         time.sleep(_TICK / 1e9)

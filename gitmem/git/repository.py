@@ -43,9 +43,10 @@ class Repo(NamedTuple):
     def head(self) -> str:
         """The commit HEAD points to, "" while there is none."""
         by_files = self._head()
-        if by_files and ref_files.is_loose(self.common_dir, by_files[0]):
+        # With a commit that is not here nothing can be done: then there is none.
+        if by_files and self.git.has_commit(by_files[0]):
             return by_files[0]
-        return self.commit("HEAD") or ""  # nothing can be done with a commit that is not here
+        return self.commit("HEAD") or ""
 
     def heads(self) -> list[str]:
         """The HEAD of every worktree that has one, the present one first; at most HEADS."""

@@ -7,6 +7,7 @@ Nothing but a purge removes a line: `lines` also reads back what stock git's `no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from ..core import record
@@ -47,11 +48,11 @@ class NoteReader:
         return commit.id if commit else ""
 
     def _by_files(self) -> str | None:
-        """The tip by files alone, "" for a ref that never was; None where they do not tell, or
-        where the commit is in no file of its own: it may be missing.
+        """The tip by files alone; "" where no ref, backup or reflog names one. None where files do
+        not tell, or the commit has none of its own: it may be missing.
         """
         common = self.git.common_dir
-        if gc_roots.in_tables(self.git):
+        if gc_roots.in_tables(self.git) or os.path.islink(os.path.join(common, self.ref)):
             return None
         try:
             packed = ref_files.Packed(common)
@@ -60,7 +61,7 @@ class NoteReader:
             return None
         if not id:
             return ""
-        return id if not gone and ref_files.is_loose(common, id) else None
+        return id if not gone and self.git.has_commit(id) else None
 
     def time(self, tip: str) -> str:
         """When a commit of the ref was made, "" where that cannot be said."""
@@ -78,9 +79,11 @@ class NoteReader:
         """(key, line) of every line reachable from `tip` that may be new since the commit `since`,
         at least once each. `deep` distrusts the trailers and reads the whole history and reflog.
         """
+        if not tip:
+            return
         new = self.history.commit(tip)
         if new is None:
-            return
+            raise GitFailed(f"cannot read '{self.ref}': its commit {tip} is not here")
         old = self.history.commit(since) if since else None
         self.unread.clear()
         self.missing.clear()
