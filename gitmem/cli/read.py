@@ -12,6 +12,8 @@ from ..store import Store
 from .common import json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, only, text
 
+_MANY = 10  # questions that make up for the time that `reader.widen` takes
+
 
 @command("recall", pager=True, elsewhere="source", alias="search")
 def recall_command(
@@ -48,6 +50,8 @@ def recall_command(
     model = nullcontext() if hot else chosen_vectors(store)
     if batch:
         questions = _questions(batch)
+        if len(questions) >= _MANY and store.settings.flag("encoder"):
+            reader.widen()
         with model as vectors:
             answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
         for id, hits in answers:
