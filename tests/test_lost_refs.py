@@ -310,6 +310,24 @@ def test_a_power_cut_that_took_the_newest_objects_leaves_what_was_before_and_say
     lab.git(repo, "rev-list", "--objects", TEAM)
 
 
+@pytest.mark.parametrize("form", ["symbolic", "upper case", "words behind it"])
+def test_a_ref_that_only_git_can_read_is_asked_of_git(lab: Lab, form: str) -> None:
+    """In a clone that keeps no backup, no reflog and no cache of it."""
+    repo = made(lab)
+    tip = lab.git(repo, "rev-parse", TEAM).strip()
+    ref = repo / ".git" / TEAM
+    lab.git(repo, "update-ref", "-d", backup_of(TEAM))
+    (repo / ".git" / "logs" / TEAM).unlink()
+    shutil.rmtree(repo / ".git/mem")
+    if form == "symbolic":
+        lab.git(repo, "update-ref", "refs/worktree/notes", tip)
+        ref.write_text("ref: refs/worktree/notes\n")
+    else:
+        ref.write_text(tip.upper() + "\n" if form == "upper case" else f"{tip} more\n")
+    assert lab.git(repo, "rev-parse", TEAM).strip() == tip
+    assert {READ, UNREAD} <= shown(lab, repo)
+
+
 def test_a_torn_tip_is_told_and_what_it_held_comes_back_with_it(lab: Lab) -> None:
     repo = made(lab)
     tip = newest_object(lab, repo, "")

@@ -50,7 +50,8 @@ def recall_command(
     model = nullcontext() if hot else chosen_vectors(store)
     if batch:
         questions = _questions(batch)
-        if len(questions) >= _MANY and store.settings.flag("encoder"):
+        encodes = store.settings.flag("encoder") and (hot or not store.settings.replaced)
+        if encodes and len(questions) >= _MANY:
             reader.widen()
         with model as vectors:
             answers = recall.batch(store, questions, conditions, vectors=vectors, **how)

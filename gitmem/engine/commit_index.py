@@ -69,7 +69,8 @@ def update(
     tips = sorted({head, *asked.split()} - {""})
     stamp = [f"{limit}:{commit_reader.shape(git)}", head, *tips]
     if " ".join(stamp) == before:
-        cache.keep(0, lambda _: refs.note(before))
+        if (noted := refs.noted(before)) != cache.meta("refs"):
+            cache.keep(0, lambda _: cache.set_meta("refs", noted))
         return 0
     former = before.split(" ")
     new, gone, of = _changes(git, cache, tips, limit, former[1:] if former[0] == stamp[0] else [])
@@ -87,7 +88,7 @@ def update(
                 _write(cache, table, ahead, lines, gone, limit if whole else None)
                 gone = []
                 cache.set_meta("tips", " ".join(stamp) if whole else "")
-                refs.note(" ".join(stamp) if whole else "")
+                cache.set_meta("refs", refs.noted(" ".join(stamp)) if whole else "")
                 cache.set_meta("of", str(of))
                 cache.set_meta("ends", " ".join(commit_reader.ends(git)))
                 if whole:
@@ -113,13 +114,14 @@ class _Refs:
         self._at, self._times = int(time()), ""
 
     def unmoved(self, tips: str) -> bool:
-        """Where they may have moved, their times are taken for `note`: before they are read."""
+        """Where they may have moved, their times are taken for `noted`: before they are read."""
         from ..git import refs_mtime
 
         common_dir = self._git.common_dir
         digest, at, times = (*self._cache.meta("refs").split("\n", 2), "", "")[:3]
         if (
             digest == self._digest(tips)
+            and at.isdecimal()
             and 0 <= self._at - int(at) < _TRUSTED
             and refs_mtime.same(common_dir, times)
         ):
@@ -129,9 +131,9 @@ class _Refs:
             self._times = times
         return False
 
-    def note(self, tips: str) -> None:
-        noted = f"{self._digest(tips)}\n{self._at}\n{self._times}"
-        self._cache.set_meta("refs", noted if self._times and tips else "")
+    def noted(self, tips: str) -> str:
+        """For the next question, "" where it has to ask git."""
+        return f"{self._digest(tips)}\n{self._at}\n{self._times}" if self._times else ""
 
     def _digest(self, tips: str) -> str:
         return sha256(f"{self._place} {tips}".encode()).hexdigest()

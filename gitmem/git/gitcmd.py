@@ -195,10 +195,13 @@ class Git:
             return False
         try:
             with open(os.path.join(self.common_dir, "objects", id[:2], id[2:]), "rb") as f:
-                content = zlib.decompress(f.read(LARGEST))  # ends with a checksum
+                stored = f.read(LARGEST)
+            stream = zlib.decompressobj()
+            content = stream.decompress(stored, LARGEST)
         except (OSError, zlib.error):
             return False
-        return content.startswith(b"commit ")
+        # At its end stands a checksum, and behind that nothing.
+        return stream.eof and not stream.unused_data and content.startswith(b"commit ")
 
     @property
     def objects(self) -> Objects:

@@ -54,14 +54,14 @@ class NoteReader:
         common = self.git.common_dir
         if gc_roots.in_tables(self.git) or os.path.islink(os.path.join(common, self.ref)):
             return None
+        packed = ref_files.Packed(common)
         try:
-            packed = ref_files.Packed(common)
-            id, gone = ref_files.notes_ref(common, self.ref, packed, self.hex_len)
-        except OSError:
+            id = ref_files.ref_of(common, self.ref, packed, self.hex_len)
+            if not id and not ref_files.notes_ref(common, self.ref, packed, self.hex_len)[0]:
+                return ""
+        except (OSError, ref_files.Unsure):
             return None
-        if not id:
-            return ""
-        return id if not gone and self.git.has_commit(id) else None
+        return id if id and self.git.has_commit(id) else None
 
     def time(self, tip: str) -> str:
         """When a commit of the ref was made, "" where that cannot be said."""
@@ -83,7 +83,10 @@ class NoteReader:
             return
         new = self.history.commit(tip)
         if new is None:
-            raise GitFailed(f"cannot read '{self.ref}': its commit {tip} is not here")
+            why = f"cannot read '{self.ref}': its commit {tip} is not here"
+            raise GitFailed(
+                why, hint="`git mem doctor --repair` takes it back to its last whole state"
+            )
         old = self.history.commit(since) if since else None
         self.unread.clear()
         self.missing.clear()
