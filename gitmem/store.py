@@ -282,5 +282,6 @@ def open_store(
     if git_dir:
         repo = repository.open_repo(place, git_dir=git_dir)
         return Store(repo, config_read.load(repo, environ, warn, strict), warn)
-    repo, known = discover.open_with_settings(place, os.environ)  # as git does
+    # Where git looks is said by this process's environment; `environ` may set less.
+    repo, known = discover.open_with_settings(place, os.environ)
     return Store(repo, config.build(known["git"], known["policy"], environ, warn, strict), warn)

