@@ -18,7 +18,7 @@ from hook_world import Hooks, make
 
 from gitmem import doctor, worker
 from gitmem.cli import admin
-from gitmem.core import rank, text, verdict
+from gitmem.core import common_words, rank, text, verdict
 from gitmem.core.errors import MemError
 from gitmem.embedding import encoder, encoder_file, reader
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
@@ -342,7 +342,7 @@ def test_what_says_too_little_is_not_asked() -> None:
         "yep",
         "yup",
     ]:
-        assert set(text.query_terms(word)) <= verdict.SMALL_TALK, word
+        assert set(text.query_terms(word)) <= common_words.SMALL_TALK, word
 
 
 # Modules that take 1 to 4 ms, and that a prompt with all vectors does not need. (`struct` reads the

@@ -158,6 +158,18 @@ def test_a_prompt_brings_the_memory_that_answers_it_once_in_a_session(hooks: Hoo
     assert id[:8] in first
 
 
+def test_what_is_said_around_a_question_makes_no_answer_less_sure(hooks: Hooks) -> None:
+    around = (
+        f"ok great.\nThanks, now {PROMPT} Make sure that all tests still pass before you commit."
+    )
+    sure = [
+        hooks.lab.json(hooks.repo, "recall", "--hot", prompt)["probability"]
+        for prompt in (PROMPT, around)
+    ]
+    assert sure[0] == sure[1]
+    assert "UTC" in hooks.call("UserPromptSubmit", prompt=around)
+
+
 def test_what_the_session_was_told_at_its_start_is_not_told_again(hooks: Hooks) -> None:
     assert "UTC" in hooks.call("SessionStart", source="startup")
     assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)

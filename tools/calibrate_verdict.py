@@ -5,9 +5,10 @@ questions they have not seen.
 Stores of 20, 500 and 3,000 documents of a set, and many of 2 to 9, are asked their own questions,
 those of the other sets (not between commits and topics, which share repositories) and everyday
 prompts that nothing can answer; memories among commits are asked for in other words and by orders
-of work. Right is an answer among the first five hits. Own questions whose answer was not found, or
-is not in the store, count three times: they look like those that are answered, and there are few of
-them. So do questions to stores of thousands, where a wrong answer is easiest to find.
+of work, which also ask where these memories are absent. Right is an answer among the first five
+hits. Own questions whose answer was not found, or is not in the store, count four times: they look
+like those that are answered, and there are few of them. Questions to stores of thousands, where a
+wrong answer is easiest to find, count six times, everyday prompts twice.
 Logistic regression with a small ridge; what speaks for an answer may not weigh against it. Five
 parts, each judged by the other four; no question in two of them.
 
@@ -33,7 +34,7 @@ import numpy as np
 from eval_retrieval import ROOT, SETS, dev_folder, load
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-from gitmem.core import overlap, rank, text, verdict
+from gitmem.core import common_words, overlap, rank, text, verdict
 from gitmem.engine import embed, encoding, hubness, model_vectors, nearness, vectors
 from gitmem.engine.cache import Cache, open_in_memory
 from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
@@ -41,8 +42,8 @@ from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
 Array = np.ndarray[Any, Any]
 SIZES = (20, 500, 3000)
 SMALL, STORES = (2, 4, 9), 60
-DOUBTFUL = LARGE = 3.0
-KINDS = ("own", "near", "foreign", "everyday", "reworded", "order")
+DOUBTFUL, LARGE, EVERYDAY = 4.0, 6.0, 2.0
+KINDS = ("own", "near", "foreign", "absent", "everyday", "reworded", "order")
 SIBLINGS = {"commits", "topics"}
 # The other features may only speak for an answer.
 AGAINST = ("bias", "length", "size", "unknown", "rivals")
@@ -165,6 +166,7 @@ class Store:
     def ask(self, query: str) -> tuple[list[rank.Hit], list[float]] | None:
         """(hits, features); None where nothing was found."""
         n = len(self.docs)
+        query = common_words.asked(query)
         wanted = text.query_terms(query)
         rare = text.rare(wanted, self.df, n)
         sql = (
@@ -177,7 +179,7 @@ class Store:
             else []
         )
         near, cosines = self.space.near(self.data, query, [row for row, _ in lexical])
-        pairs = overlap.pairs(text.terms(text.ends(query)))
+        pairs = overlap.pairs(text.terms(query))
 
         def held(row: int) -> tuple[float, float]:
             said = self.said[row]
@@ -208,6 +210,11 @@ def sample(
         json.loads(line)["text"]
         for line in (folder / "everyday.jsonl").read_text(encoding="utf-8").splitlines()
     ]
+    pairs = [
+        json.loads(line)
+        for line in (folder / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    absent = [("absent", pair["prompt"], ()) for pair in pairs]
     data = {name: load(folder, name) for name in SETS}
     asked = {
         name: rnd.sample([q for q in data[name][1] if q["_id"] in data[name][2]], 150)
@@ -222,6 +229,7 @@ def sample(
                 good = int(any(store.docs[hit.row]["_id"] in right for hit in hits[:5]))
                 weight = DOUBTFUL if kind == "near" or (right and not good) else 1.0
                 weight *= LARGE if len(store.docs) > 1000 else 1.0
+                weight *= EVERYDAY if kind == "everyday" else 1.0
                 out.append((kind, f"{name} {len(store.docs)}", query, values, good, weight))
         if len(store.docs) > SMALL[-1]:
             print(f"  {name} {len(store.docs)}", file=sys.stderr, flush=True)
@@ -259,13 +267,10 @@ def sample(
                 )
                 for q in asked[name]
             ]
-            ask(name, store, [*own, *foreign, *(("everyday", prompt, ()) for prompt in everyday)])
+            some = [("everyday", prompt, ()) for prompt in everyday]
+            ask(name, store, [*own, *foreign, *absent, *some])
     # Memories of fourteen projects among commits of others, asked for in other words and by orders
     # of work.
-    pairs = [
-        json.loads(line)
-        for line in (folder / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
     crowd = rnd.sample(data["commits"][0], SIZES[-1])
     for size in SIZES[1:]:
         store = Store(
@@ -354,6 +359,10 @@ def main() -> int:
             line += f"  {kind} {(p[kinds == kind] >= floor).mean():.3f}"
         told = (kinds == "own") & (p >= floor)
         print(line + f"  own, right among the first five {y[told].mean():.3f}")
+    right, others = (kinds == "own") & (y > 0), kinds == "foreign"
+    for name, at in (("HIT_FROM", verdict.HIT_FROM), ("MISS_BELOW", verdict.MISS_BELOW)):
+        rates = ", ".join(f"{(p[some] >= at).mean():.3f}" for some in (right, others))
+        print(f"  from {name} on: own whose answer was found, foreign: {rates}")
     for kind in ("reworded", "order"):
         print(
             f"  {kind}: right among the first five {y[kinds == kind].mean():.3f}, of what is told"

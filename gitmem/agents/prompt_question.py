@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from ..models.warm_vectors import WarmVectors
     from .call import Call
 
-_LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
 _ASKED = "encoder-asked"  # a file in `mem/`: the last prompt was one that may ask the encoder
 
 
 def of(prompt: str) -> str:
-    """The text to search for: the prompt without a command's name, of a long one begin and end."""
+    """The text to search for: what the prompt asks, without a command's name."""
+    from ..core import common_words  # not before the encoder has begun to load
+
     text = prompt.strip()
     if text.startswith("/"):
         command, _, rest = text.partition(" ")
@@ -29,7 +30,7 @@ def of(prompt: str) -> str:
             return ""  # our own commands search themselves
         if "/" not in command[1:] and "." not in command:  # else a path
             text = rest
-    return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
+    return common_words.asked(text)
 
 
 _prepared: list[reader.Beside] = []

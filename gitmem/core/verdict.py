@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from math import exp, log
 
+from .common_words import content, said
 from .overlap import rarity
 from .rank import REREAD
 
@@ -27,42 +28,39 @@ LOOKED_AT = 3  # hits whose text counts: the answer is among them or the verdict
 # What speaks for and against an answer: its weight without vectors, with the table's cosines, with
 # the encoder's.
 _WEIGHTS = {
-    "bias": (-8.50, -5.31, -7.49),
-    "rare": (2.30, 1.13, 1.60),  # how rare the terms are that a hit shares with it, in sum
-    "cosine": (0.00, 1.01, 5.05),  # of the nearest hit
-    "first": (0.00, 2.25, 1.77),  # the cosine of the first hit
-    "gap": (0.00, 3.36, 0.00),  # by which the nearest stands out from the other candidates
-    "matched": (3.16, 1.89, 0.00),  # how many terms a hit shares, up to six
-    "rarest": (2.44, 0.27, 0.22),  # of the shared terms
-    "length": (-3.74, -2.67, -1.55),  # of the question, up to twenty terms
-    "size": (4.28, 2.03, 1.85),  # of the store
-    "unknown": (-0.21, 1.10, 2.37),  # share of the terms that no memory holds
-    "score": (2.24, 0.00, 2.73),  # of the first hit
-    "phrases": (2.70, 3.04, 1.68),  # share of the question's pairs of words that a hit holds
-    "rivals": (-1.58, -1.71, -1.44),  # hits with at least half of the first one's score
+    "bias": (-8.99, -6.42, -8.10),
+    "rare": (2.52, 0.89, 1.67),  # how rare the terms are that a hit shares with it, in sum
+    "cosine": (0.00, 2.90, 5.82),  # of the nearest hit
+    "first": (0.00, 1.92, 0.72),  # the cosine of the first hit
+    "gap": (0.00, 3.21, 0.00),  # by which the nearest stands out from the other candidates
+    "matched": (3.32, 2.24, 0.39),  # how many terms a hit shares, up to six
+    "rarest": (2.26, 0.35, 0.24),  # of the shared terms
+    "length": (-5.00, -6.82, -4.13),  # of the question, up to twenty terms
+    "content": (1.39, 3.40, 2.24),  # how much of it is not said in every project, up to eight terms
+    "size": (3.63, 1.26, 1.39),  # of the store
+    "unknown": (-0.46, 0.77, 1.89),  # share of the terms that no memory holds
+    "score": (2.91, 0.11, 3.01),  # of the first hit
+    "phrases": (2.41, 2.13, 1.20),  # share of the question's pairs of words that a hit holds
+    "rivals": (-1.57, -1.71, -1.31),  # hits with at least half of the first one's score
 }
 FEATURES = tuple(_WEIGHTS)
 WORDS, TABLE, ENCODER = zip(*_WEIGHTS.values(), strict=True)
-# With the encoder: from 0.2 on 88 of 100 questions whose answer is among the first five are a HIT
-# and 2 of 100 of other projects; below 0.08 are 4 and 88.
-HIT_FROM = 0.2
-MISS_BELOW = 0.08
-# Among 3,000 commit messages, where all ask the encoder, 4 of 150 everyday prompts are told
-# anything, and of 150 questions 109, 102 of them the right memory; at 0.2: 5, 118 and 108; at 0.3:
-# 1, 98 and 91.
-TELL_FROM = 0.24
+# With the encoder: from 0.16 on 87 of 100 questions whose answer is among the first five are a HIT
+# and 2 of 100 of other projects; below 0.06 are 4 and 91.
+HIT_FROM = 0.16
+MISS_BELOW = 0.06
+# Among 3,000 commit messages, where all ask the encoder, none of 150 everyday prompts is told
+# anything, and of 150 questions 112, 102 of them the right memory; at 0.2: 2, 117 and 104; at 0.3:
+# 0, 93 and 86.
+TELL_FROM = 0.22
 # From here on words alone are sure enough for a prompt while memories lack vectors, which the
-# encoder would have to read with it: 67 of 303 questions among 3,000 commit messages, of everyday
-# prompts and questions in other words none. 205 are told the right memory then, 208 where all ask
-# the encoder; at 0.5: 145 and 201. Not where all vectors are there: that took 0.0015 of nDCG@10.
-SETTLED = 0.8
-# Terms beside small talk and the numbers of steps (`said`) from which on the encoder is asked.
+# encoder would have to read with it: 72 of 303 questions among 3,000 commit messages, 67 rightly;
+# of everyday prompts and questions in other words none. Not where all vectors are there: that took
+# 0.0015 of nDCG@10.
+SETTLED = 0.75
+# Terms beside small talk and the numbers of steps from which on the encoder is asked.
 FEWEST = 3
 LARGEST = 3000  # the largest store of the calibration; what is larger counts as this large
-SMALL_TALK = frozenset(
-    "again ahead alright cool continu get go good great hello hi k let move n next nice now ok okai"
-    " perfect please proce start sure thank try y ye yea yeah yep yup".split()
-)
 
 
 def features(
@@ -102,6 +100,7 @@ def features(
         min(max(map(len, shared)), 6) / 6,
         max([rarities[term] for terms in shared for term in terms], default=0.0) / size,
         min(length, 20) / 20,
+        min(content(wanted), 8) / 8,
         log(2 + min(n, LARGEST)) / 10,
         unknown,
         first[0].fused if first else 0.0,
@@ -124,13 +123,3 @@ def name(sure: float, covered: bool = False) -> str:
 def enough(wanted: Sequence[str]) -> bool:
     """Whether there is enough to ask the encoder about."""
     return len(said(wanted)) >= FEWEST
-
-
-def said(terms: Sequence[str]) -> list[str]:
-    """The terms without small talk and the numbers of steps, as in "let's move on to 3.2"."""
-    numbers = [term.replace("·", "") for term in terms]
-    return [
-        term
-        for term, digits in zip(terms, numbers, strict=True)
-        if term not in SMALL_TALK and not (digits.isdigit() and len(digits) < 4)
-    ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from ..core import overlap, rank, text, verdict
+from ..core import common_words, overlap, rank, text, verdict
 from ..embedding import EncoderDamaged
 from . import memory_rows, priors
 from .cache import ENCODED
@@ -215,8 +215,7 @@ class Search:
     ) -> tuple[list[rank.Hit], float]:
         """The same by words and the packaged table."""
         # Content words count double: "how do we store times" is about times, not about how.
-        query = question.query
-        vector = self._vector(f"{text.ends(query)} {text.content(query)}")
+        vector = self._vector(f"{question.query} {text.content(question.query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], allowed)
         hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
         cosines = {**cosines, **dict(nearest)}
@@ -273,9 +272,9 @@ class Question:
     """A question's terms, and what the texts of memories hold of them; each text is read once."""
 
     def __init__(self, query: str, documents: Documents) -> None:
-        self.query = query
-        self.terms = text.query_terms(query)
-        self.pairs = overlap.pairs(text.terms(text.ends(query)))
+        self.query = common_words.asked(query)
+        self.terms = text.query_terms(self.query)
+        self.pairs = overlap.pairs(text.terms(self.query))
         self.count = documents.count()
         self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)
@@ -304,7 +303,7 @@ class Question:
         coefficients: Sequence[float],
     ) -> float:
         """The probability that the answer is among the first hits; 0 where nothing was asked."""
-        if not hits or not verdict.said(self.terms):
+        if not hits or not common_words.said(self.terms):
             return 0.0
         said = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         held = [set(terms) for terms, _ in said]
@@ -315,7 +314,7 @@ class Question:
         """Whether one of the first hits holds every term, in any of its fields."""
         found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         wanted = self.terms
-        if not verdict.said(wanted):  # "80 or 443?": the rarest that is known is enough
+        if not common_words.said(wanted):  # "80 or 443?": the rarest that is known is enough
             known = [term for term in wanted if self.df.get(term)]
             wanted = [min(known, key=self.df.__getitem__)] if known else []
         return bool(wanted) and any({*said, *extra}.issuperset(wanted) for said, extra in found)

@@ -1,0 +1,134 @@
+"""What a prompt says of its own: what is not said to an agent in every project.
+
+"Thanks, looks good! Can you add retries to the upload step, and then run the tests?" asks about
+retries and an upload step. `asked` leaves out the rest, `content` says how much is left.
+
+The counts come from prompts of public projects, most in English (`tools/build_common_words.py`):
+words of other languages count as a project's own. Pure functions; every prompt waits for the
+import.
+"""
+
+from __future__ import annotations
+
+from . import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PROJECTS = 26
+# In the prompts of how many projects a term (`text.terms`) stands, if in six or more.
+_COUNTED = """
+    24 chang
+    23 file
+    22 add test us
+    21 code make need
+    20 run updat work
+    19 error on
+    18 fix function get new option start still think ye
+    17 check creat first go log look move remov see set want
+    16 better data document exampl find folder format git id implement instead like md number
+    project type up wai
+    15 ad content github keep kei list miss name next ok requir script show time try two user
+    14 after alreadi app back base call complet continu current default exist line main much
+    plan sai select someth sure version
+    13 abl anoth api ask befor come commit config configur doc e follow found good help home
+    http issu let made match open return right someon take tell text valid valu well write
+    12 alwai anyth case comment context correct date differ done even everyth featur gener give
+    import improv includ json last mani must part path point process provid push read repo
+    result save seem specif specifi thing top under
+    11 appear around bit clean com command edit end etc except fail field full got handl histori
+    info inform know local locat mayb method model modul org pass per put readm refer remain
+    renam replac search state statu stop suggest support
+    10 account appli debug delet detail directori down either els empti everi expect explain
+    final futur happen input link max messag might modifi n output page place possibl present
+    properli propos relat resolv review root rule setup similar space tabl termin variabl wrong
+    9 access actual allow attach auto avail between block button click column custom depend
+    descript design displai dont enabl ensur extract fulli further great index instal integr
+    load logic long lot min multipl normal old oper packag proce progress prompt queri shown
+    simpl sinc sort sourc src step structur summari task templat token true understand url util
+    without
+    8 abov activ adjust ai basic bug c class color consol contain correctli cursor defin execut
+    exit extens figur filter form given increas invalid item later librari mai manag mark mode
+    noth object order other over pattern problem public py question realli recent record report
+    repositori request respons second sens separ server simplifi size small solut string stuff
+    sync tag three todo tool txt via visual weird whole yet
+    7 action analysi analyz approach area attempt attribut avoid b backend begin behavior below
+    break build cach calcul cli combin compar compon concis confirm control core cover dir
+    discuss doesn duplic dure enter entir export focu head header host howev idea insid layout
+    limit map markdown mean meant mention merg never non none note notic origin phase placehold
+    real refactor rememb revert said servic share singl specstori style successfulli summar
+    syntax system titl total track ui view visibl wait workflow
+    6 accordingli across adapt addit agent answer assign automat background bad best big bin
+    chat choos codebas common compil connect consid const coverag dai db describ develop direct
+    directli disabl distribut download easi entri env environ exampleorg extend f fals feel
+    fetch fine finish flow gitignor global goe hard hub icon ident ignor imag indic init initi
+    instruct interact isn iter learn left length manual maximum necessari nice okai pars past
+    persist pick pipelin posit pre prefer previou print proper publish purpos python quit readi
+    readmemd reason reduc releas relev row screen section standard suppos thought togeth turn
+    verifi vertic vs warn web what whether window within won workspac www yaml
+"""
+SMALL_TALK = frozenset(
+    "again ahead alright cool continu get go good great hello hi k let move n next nice now ok okai"
+    " perfect please proce start sure thank try y ye yea yeah yep yup".split()
+)
+# What may stand before what is asked for; "can we" is part of a question.
+_POLITE = (
+    "also", "and", "can you", "could you", "great", "i need to", "i need you to", "i want to",
+    "i want you to", "i would like to", "i'd like to", "i'd like you to", "just", "let's", "now",
+    "ok", "okay", "please", "so", "thanks", "then", "we need to", "we should", "will you",
+    "would you", "yes",
+)  # fmt: skip
+_BEGINS = [words + end for words in _POLITE for end in (" ", ", ")]
+
+
+def _shares() -> dict[str, float]:
+    shares = dict.fromkeys(SMALL_TALK | text.STOP_WORDS, 1.0)
+    share = 0.0
+    for word in _COUNTED.split():
+        if word.isdigit():
+            share = int(word) / PROJECTS
+        else:
+            shares.setdefault(word, share)
+    return shares
+
+
+_SHARE = _shares()
+
+
+def said(terms: Iterable[str]) -> list[str]:
+    """The terms without small talk and the numbers of steps, as in "let's move on to 3.2"."""
+    found = []
+    for term in terms:
+        digits = term.replace("·", "")
+        if term not in SMALL_TALK and not (digits.isdigit() and len(digits) < 4):
+            found.append(term)
+    return found
+
+
+def content(terms: Iterable[str]) -> float:
+    """How much is said of one's own: each term counts 1, less the share of projects that use it."""
+    return sum([1 - _SHARE.get(term, 0.0) for term in terms])
+
+
+def asked(prompt: str) -> str:
+    """The sentences that say something of their own, without polite beginnings; all where none
+    does. Of a long prompt begin and end are read (`text.ends`). Asked again, the same.
+    """
+    prompt = text.ends(prompt)
+    lines = "\n".join([" ".join(line.split()) for line in prompt.splitlines()])
+    for end in ".!?":
+        lines = lines.replace(end + " ", end + "\n")
+    return " ".join(map(_plain, filter(_own, lines.split("\n")))) or prompt
+
+
+def _own(sentence: str) -> bool:
+    """Whether it has a word that is not common, or words that on average are not very common."""
+    terms = said(text.query_terms(sentence))
+    return not _SHARE.keys() >= {*terms} or 2 * content(terms) > len(terms)
+
+
+def _plain(sentence: str) -> str:
+    while found := [begin for begin in _BEGINS if sentence.lower().startswith(begin)]:
+        sentence = sentence[len(max(found, key=len)) :]
+    return sentence
