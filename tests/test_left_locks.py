@@ -100,7 +100,7 @@ def test_what_a_killed_writer_left_at_the_packed_refs_goes(
         for file in files:
             file.write_text("")
         with pytest.raises(GitFailed):
-            store.git.run("update-ref", "-d", "refs/heads/old")
+            store.git.run("-c", "core.packedRefsTimeout=0", "update-ref", "-d", "refs/heads/old")
         reflock.delete(store.git, REF)
         assert not packed.exists() and not new.exists()
         lab.git(path, "update-ref", REF, lab.git(path, "rev-parse", "HEAD").strip())

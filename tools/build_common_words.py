@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from gitmem.core import text
 LEAST, MOST, LONGEST = 12, 300, 600
 PROJECTS = 6  # in fewer a word is not common
 LATIN = 0.7  # of all letters
-SCRUBBED = frozenset(["owner"])  # what `build_capture_data.py` puts in place of a name
+# what `build_capture_data.py` puts in place of a name, and the mark of a log
+NO_WORDS = frozenset(["exampleorg", "owner", "specstori"])
 
 
 def latin(prompts: list[str]) -> bool:
@@ -52,10 +54,10 @@ def main() -> int:
     print(f"PROJECTS = {projects}")
     groups = defaultdict(list)
     for term, count in found.items():
-        if count >= PROJECTS and term not in SCRUBBED and not term.isdigit():
+        if count >= PROJECTS and term not in NO_WORDS and not term.isdigit():
             groups[count].append(term)
     for count in sorted(groups, reverse=True):
-        print(f'    {count}: "{" ".join(sorted(groups[count]))}",')
+        print(textwrap.fill(f"{count} {' '.join(sorted(groups[count]))}", 98))
     return 0
 
 

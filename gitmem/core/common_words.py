@@ -1,7 +1,7 @@
 """What a prompt says of its own: what is not said to an agent in every project.
 
 "Thanks, looks good! Can you add retries to the upload step, and then run the tests?" asks about
-retries and an upload step. `asked` leaves out the rest, `content` says how much is left.
+retries and an upload step. `asked` leaves out the rest, `specificity` says how much is left.
 
 The counts come from prompts of public projects, most in English (`tools/build_common_words.py`):
 words of other languages count as a project's own. Pure functions; every prompt waits for the
@@ -57,11 +57,11 @@ _COUNTED = """
     break build cach calcul cli combin compar compon concis confirm control core cover dir
     discuss doesn duplic dure enter entir export focu head header host howev idea insid layout
     limit map markdown mean meant mention merg never non none note notic origin phase placehold
-    real refactor rememb revert said servic share singl specstori style successfulli summar
+    real refactor rememb revert said servic share singl style successfulli summar
     syntax system titl total track ui view visibl wait workflow
     6 accordingli across adapt addit agent answer assign automat background bad best big bin
     chat choos codebas common compil connect consid const coverag dai db describ develop direct
-    directli disabl distribut download easi entri env environ exampleorg extend f fals feel
+    directli disabl distribut download easi entri env environ extend f fals feel
     fetch fine finish flow gitignor global goe hard hub icon ident ignor imag indic init initi
     instruct interact isn iter learn left length manual maximum necessari nice okai pars past
     persist pick pipelin posit pre prefer previou print proper publish purpos python quit readi
@@ -74,12 +74,13 @@ SMALL_TALK = frozenset(
 )
 # What may stand before what is asked for; "can we" is part of a question.
 _POLITE = (
-    "also", "and", "can you", "could you", "great", "i need to", "i need you to", "i want to",
+    "also", "and", "can you", "could you", "i need to", "i need you to", "i want to",
     "i want you to", "i would like to", "i'd like to", "i'd like you to", "just", "let's", "now",
-    "ok", "okay", "please", "so", "thanks", "then", "we need to", "we should", "will you",
-    "would you", "yes",
+    "ok", "okay", "please", "so", "then", "we need to", "we should", "will you", "would you",
 )  # fmt: skip
-_BEGINS = [words + end for words in _POLITE for end in (" ", ", ")]
+_THANKS = ("cool", "great", "nice", "perfect", "thanks", "thank you", "yeah", "yes", *_POLITE)
+_BEGINS = [words + " " for words in _POLITE] + [words + ", " for words in _THANKS]
+_NO_END = ("e.g.", "i.e.", "vs.")
 
 
 def _shares() -> dict[str, float]:
@@ -106,29 +107,46 @@ def said(terms: Iterable[str]) -> list[str]:
     return found
 
 
-def content(terms: Iterable[str]) -> float:
+def specificity(terms: Iterable[str]) -> float:
     """How much is said of one's own: each term counts 1, less the share of projects that use it."""
     return sum([1 - _SHARE.get(term, 0.0) for term in terms])
 
 
 def asked(prompt: str) -> str:
-    """The sentences that say something of their own, without polite beginnings; all where none
-    does. Of a long prompt begin and end are read (`text.ends`). Asked again, the same.
+    """The sentences that say something of their own, a line each, without polite beginnings; all
+    where none does. Of a long prompt begin and end are read (`text.ends`).
     """
     prompt = text.ends(prompt)
-    lines = "\n".join([" ".join(line.split()) for line in prompt.splitlines()])
+    return "\n".join(map(_plain, filter(_own, _sentences(prompt)))) or prompt
+
+
+def _sentences(prompt: str) -> list[str]:
+    lines: list[str] = []
+    for line in [" ".join(line.split()) for line in prompt.splitlines()]:
+        if lines and line[:1].islower() and lines[-1][-1:] not in ".!?:":
+            lines[-1] += f" {line}"  # the sentence goes on
+        else:
+            lines.append(line)
+    found = "\n".join(lines)
     for end in ".!?":
-        lines = lines.replace(end + " ", end + "\n")
-    return " ".join(map(_plain, filter(_own, lines.split("\n")))) or prompt
+        found = found.replace(f"{end} ", f"{end}\n")
+    for short in _NO_END:
+        found = found.replace(f"{short}\n", f"{short} ")
+    return found.split("\n")
 
 
 def _own(sentence: str) -> bool:
-    """Whether it has a word that is not common, or words that on average are not very common."""
-    terms = said(text.query_terms(sentence))
-    return not _SHARE.keys() >= {*terms} or 2 * content(terms) > len(terms)
+    """Whether it has a word that is not common or a number beyond that of a step. Else whether its
+    words are not very common on average; a question needs two beside small talk.
+    """
+    terms = {t for t in text.query_terms(sentence) if not (t.isdigit() and len(t) < 3)}
+    if sentence.endswith("?") and len(terms - SMALL_TALK) > 1:
+        return True
+    return not _SHARE.keys() >= terms or 2 * specificity(terms) > len(terms)
 
 
 def _plain(sentence: str) -> str:
-    while found := [begin for begin in _BEGINS if sentence.lower().startswith(begin)]:
-        sentence = sentence[len(max(found, key=len)) :]
-    return sentence
+    low, start = sentence.lower(), 0
+    while found := [begin for begin in _BEGINS if low.startswith(begin, start)]:
+        start += len(max(found, key=len))
+    return sentence[start:]

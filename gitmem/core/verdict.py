@@ -4,8 +4,8 @@
 prompt asked for nothing: it is told something only from TELL_FROM on.
 
 One figure decides both: the probability that the right memory is among the first hits, by a
-logistic regression over FEATURES, a careful one, since wrong answers and large stores weighed three
-times when `tools/calibrate_verdict.py` made the coefficients. Nothing in the features is tied to
+logistic regression over FEATURES, a careful one, since wrong answers and large stores weighed more
+when `tools/calibrate_verdict.py` made the coefficients. Nothing in the features is tied to
 one corpus or to the scale of BM25. Pure functions over numbers.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from .common_words import content, said
+from . import common_words
 from .overlap import rarity
 from .rank import REREAD
 
@@ -28,20 +28,20 @@ LOOKED_AT = 3  # hits whose text counts: the answer is among them or the verdict
 # What speaks for and against an answer: its weight without vectors, with the table's cosines, with
 # the encoder's.
 _WEIGHTS = {
-    "bias": (-8.99, -6.42, -8.10),
-    "rare": (2.52, 0.89, 1.67),  # how rare the terms are that a hit shares with it, in sum
-    "cosine": (0.00, 2.90, 5.82),  # of the nearest hit
-    "first": (0.00, 1.92, 0.72),  # the cosine of the first hit
-    "gap": (0.00, 3.21, 0.00),  # by which the nearest stands out from the other candidates
-    "matched": (3.32, 2.24, 0.39),  # how many terms a hit shares, up to six
-    "rarest": (2.26, 0.35, 0.24),  # of the shared terms
-    "length": (-5.00, -6.82, -4.13),  # of the question, up to twenty terms
-    "content": (1.39, 3.40, 2.24),  # how much of it is not said in every project, up to eight terms
-    "size": (3.63, 1.26, 1.39),  # of the store
-    "unknown": (-0.46, 0.77, 1.89),  # share of the terms that no memory holds
-    "score": (2.91, 0.11, 3.01),  # of the first hit
-    "phrases": (2.41, 2.13, 1.20),  # share of the question's pairs of words that a hit holds
-    "rivals": (-1.57, -1.71, -1.31),  # hits with at least half of the first one's score
+    "bias": (-8.98, -6.44, -8.08),
+    "rare": (2.46, 0.87, 1.63),  # how rare the terms are that a hit shares with it, in sum
+    "cosine": (0.00, 2.85, 5.79),  # of the nearest hit
+    "first": (0.00, 1.95, 0.72),  # the cosine of the first hit
+    "gap": (0.00, 3.23, 0.00),  # by which the nearest stands out from the other candidates
+    "matched": (3.34, 2.26, 0.41),  # how many terms a hit shares, up to six
+    "rarest": (2.28, 0.36, 0.25),  # of the shared terms
+    "length": (-5.03, -6.84, -4.13),  # of the question, up to twenty terms
+    "specific": (1.40, 3.40, 2.25),  # how much of it few projects say, up to eight terms
+    "size": (3.59, 1.27, 1.38),  # of the store
+    "unknown": (-0.48, 0.77, 1.87),  # share of the terms that no memory holds
+    "score": (2.92, 0.13, 3.03),  # of the first hit
+    "phrases": (2.40, 2.12, 1.19),  # share of the question's pairs of words that a hit holds
+    "rivals": (-1.57, -1.70, -1.31),  # hits with at least half of the first one's score
 }
 FEATURES = tuple(_WEIGHTS)
 WORDS, TABLE, ENCODER = zip(*_WEIGHTS.values(), strict=True)
@@ -50,8 +50,8 @@ WORDS, TABLE, ENCODER = zip(*_WEIGHTS.values(), strict=True)
 HIT_FROM = 0.16
 MISS_BELOW = 0.06
 # Among 3,000 commit messages, where all ask the encoder, none of 150 everyday prompts is told
-# anything, and of 150 questions 112, 102 of them the right memory; at 0.2: 2, 117 and 104; at 0.3:
-# 0, 93 and 86.
+# anything, and of 150 questions 113, 103 of them the right memory; at 0.2: 2, 117 and 104; at 0.3:
+# 0, 94 and 87.
 TELL_FROM = 0.22
 # From here on words alone are sure enough for a prompt while memories lack vectors, which the
 # encoder would have to read with it: 72 of 303 questions among 3,000 commit messages, 67 rightly;
@@ -82,7 +82,7 @@ def features(
     row: what puts hubs back ranks better, what leaves them is the surer sign."""
     length = len(wanted)
     unknown = sum([not df.get(term) for term in wanted]) / max(1, length)
-    wanted = said(wanted)
+    wanted = common_words.said(wanted)
     first = hits[:LOOKED_AT]
     shared = [[term for term in wanted if term in terms] for terms in held[:LOOKED_AT]] or [[]]
     rarities = {term: rarity(term, df, n) for term in wanted}
@@ -100,7 +100,7 @@ def features(
         min(max(map(len, shared)), 6) / 6,
         max([rarities[term] for terms in shared for term in terms], default=0.0) / size,
         min(length, 20) / 20,
-        min(content(wanted), 8) / 8,
+        min(common_words.specificity(wanted), 8) / 8,
         log(2 + min(n, LARGEST)) / 10,
         unknown,
         first[0].fused if first else 0.0,
@@ -122,4 +122,4 @@ def name(sure: float, covered: bool = False) -> str:
 
 def enough(wanted: Sequence[str]) -> bool:
     """Whether there is enough to ask the encoder about."""
-    return len(said(wanted)) >= FEWEST
+    return len(common_words.said(wanted)) >= FEWEST

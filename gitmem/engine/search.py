@@ -215,7 +215,8 @@ class Search:
     ) -> tuple[list[rank.Hit], float]:
         """The same by words and the packaged table."""
         # Content words count double: "how do we store times" is about times, not about how.
-        vector = self._vector(f"{question.query} {text.content(question.query)}")
+        query = question.query
+        vector = self._vector(f"{text.ends(query)} {text.content(query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], allowed)
         hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
         cosines = {**cosines, **dict(nearest)}
@@ -272,9 +273,9 @@ class Question:
     """A question's terms, and what the texts of memories hold of them; each text is read once."""
 
     def __init__(self, query: str, documents: Documents) -> None:
-        self.query = common_words.asked(query)
-        self.terms = text.query_terms(self.query)
-        self.pairs = overlap.pairs(text.terms(self.query))
+        self.query = query
+        self.terms = text.query_terms(query)
+        self.pairs = overlap.pairs(text.terms(text.ends(query)))
         self.count = documents.count()
         self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)

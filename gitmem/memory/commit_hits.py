@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..anchors import snapshot_view
-from ..core import record, text
+from ..core import common_words, record, text
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
@@ -153,7 +153,7 @@ class Commits:
         self._search = Search(cache, store.table.vector, None if all_branches else self._states)
 
     def ask(self, query: str, limit: int) -> Answer:
-        hits, said, sure = self._search.ask(query, self.wanted, limit)
+        hits, said, sure = self._search.ask(common_words.asked(query), self.wanted, limit)
         rows = [hit.row for hit in hits]
         found = []
         for hit, item in zip(hits, public(self.cache, rows, self._states), strict=True):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
+from ..core import common_words
 from ..embedding import reader
 from ..engine import (
     anchor_state_store,
@@ -207,7 +208,7 @@ def answers(
 
 def _answer(searcher: Searcher, query: str, chosen: Filter, limit: int) -> dict[str, Any]:
     store, cache = searcher.store, searcher.cache
-    hits, verdict, sure = searcher.ask(query, chosen, limit)
+    hits, verdict, sure = searcher.ask(common_words.asked(query), chosen, limit)
     rows = [hit.row for hit in hits]
     searcher.stands_of(memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows))
     objects = view.objects(store, cache, rows, stands=searcher.stands, aged=searcher.ages)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import log
 from typing import Any
 
-from ..core import rank, text, verdict
+from ..core import common_words, rank, text, verdict
 from ..core.overlap import rarity
 from ..engine import int8_vectors
 from ..engine.document import fts_fields, vector_text
@@ -88,10 +88,10 @@ def recall(
 ) -> dict[str, Any]:
     """The answer as `recall --json` gives it; each hit has its `repository`."""
     documents = _Documents(index, [])
-    question = Question(query, documents)
+    question = Question(common_words.asked(query), documents)
     words = _rare(question)
     weights = {word: rarity(word, question.df, question.count) for word in words}
-    vector = table.vector(f"{text.ends(query)} {text.content(query)}")
+    vector = table.vector(f"{question.query} {text.content(question.query)}")
     found = index.by_words(weights, vector, conditions, CANDIDATES, 2 * POSTINGS) if words else []
     if any(vector) and not index.meaning:
         found += index.by_meaning(vector, conditions, CANDIDATES // 2)

@@ -39,6 +39,8 @@ Decide = Callable[[str, str, str, bool], dict[str, Any]]
 class Server(HTTPServer):
     """`page` makes the page for each load; `decide` does what its review asks for."""
 
+    request_queue_size = _IDLE  # with five, a browser that opens more waits a second to try again
+
     def __init__(self, page: Callable[[], Page], decide: Decide) -> None:
         super().__init__((HOST, 0), _Handler)
         self.page, self.decide = page, decide
