@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FEW = 5
 FEW_COMMITS = 2
 ROOM = 2_000  # UTF-16 units of all that is said
-# Of the best hit's score. With an earlier verdict 99 of 150 questions among 3,000 memories were told
-# the right one, as with all five, and 97 from 0.6 on; 3.7 memories were told instead of 5.
+# Of the best hit's score. With an earlier verdict 99 of 150 questions among 3,000 memories were
+# told the right one, as with all five, and 97 from 0.6 on; 3.7 memories were told instead of 5.
 WORTH = 0.5
 SEEN = 20  # memories about a file that are looked at: the first ones may have been shown already
 _LEAST = 60  # units of text below which a memory is not worth its tags
