@@ -38,6 +38,10 @@ def test_a_plain_question_is_asked_as_it_is(question: str) -> None:
     assert common_words.asked(question) == question
 
 
+def test_of_small_talk_around_a_rare_word_nothing_is_left() -> None:
+    assert common_words.asked("Siemens asked. Let me know what you think.") == "Siemens asked."
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
@@ -46,6 +50,9 @@ def test_a_plain_question_is_asked_as_it_is(question: str) -> None:
         "numpy broke.\n2.0.1",
         "compare redis vs. our current default",
         "Great Expectations fails",
+        "Siemens is done.\nAdd input validation to the form.",
+        "Siemens asked.\nTell me whether we still need the old API version.",
+        "Siemens asked.\n**Do we still need the old API version?**",
     ],
 )
 def test_what_a_memory_may_answer_is_not_taken_for_small_talk(prompt: str) -> None:
@@ -53,8 +60,10 @@ def test_what_a_memory_may_answer_is_not_taken_for_small_talk(prompt: str) -> No
 
 
 def test_a_sentence_goes_on_in_the_next_line() -> None:
-    asked = common_words.asked("I opened the calendar and then tried to add\na new user with it")
-    assert asked == "I opened the calendar and then tried to add a new user with it"
+    asked = common_words.asked(
+        "I opened the calendar of our Berlin team and then wanted to\nadd a user"
+    )
+    assert asked == "I opened the calendar of our Berlin team and then wanted to add a user"
 
 
 @given(

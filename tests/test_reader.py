@@ -126,6 +126,13 @@ def test_a_process_that_dies_is_an_encoder_that_cannot_be_used() -> None:
     assert beside.read(QUESTION, TEXTS) == []
 
 
+def test_another_question_than_was_begun_gets_no_vector_of_that_one() -> None:
+    beside = started()
+    beside.begin("another question")
+    assert beside.read(QUESTION) == []
+    beside.end()
+
+
 def test_a_prompt_larger_than_a_pipe_is_read_too() -> None:
     long = "\ud800 " + QUESTION * 2000
     assert started().read(long) == reader.read(long)

@@ -15,7 +15,7 @@ import types
 import pytest
 from conftest import Lab
 
-from gitmem.agents import hook_cache, inject
+from gitmem.agents import hook_cache, inject, prompt_question
 from gitmem.embedding import reader
 from gitmem.engine import memory_rows
 from gitmem.engine.cache import Cache
@@ -57,7 +57,7 @@ def by_hook(lab: Lab, repo: pathlib.Path, question: str) -> tuple[Answer, float]
 
     def ask(cache: Cache) -> tuple[Answer, float]:
         search = inject._search(call, cache, {}, reader.read)  # type: ignore[arg-type]
-        found, _, sure = search.ask(question, inject._eligible(cache, here), 8)
+        found, _, sure = search.ask(prompt_question.of(question), inject._eligible(cache, here), 8)
         loaded = memory_rows.load(cache, [hit.row for hit in found])
         return [
             (str(data["id"]), round(hit.score, 4), hit.retrieval)

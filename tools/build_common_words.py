@@ -22,7 +22,7 @@ from pathlib import Path
 from gitmem.core import text
 
 LEAST, MOST, LONGEST = 12, 300, 600
-PROJECTS = 6  # in fewer a word is not common
+PROJECTS_LEAST = 6  # in fewer a word is not common
 LATIN = 0.7  # of all letters
 # what `build_capture_data.py` puts in place of a name, and the mark of a log
 NO_WORDS = frozenset(["exampleorg", "owner", "specstori"])
@@ -54,7 +54,7 @@ def main() -> int:
     print(f"PROJECTS = {projects}")
     groups = defaultdict(list)
     for term, count in found.items():
-        if count >= PROJECTS and term not in NO_WORDS and not term.isdigit():
+        if count >= PROJECTS_LEAST and term not in NO_WORDS and not term.isdigit():
             groups[count].append(term)
     for count in sorted(groups, reverse=True):
         print(textwrap.fill(f"{count} {' '.join(sorted(groups[count]))}", 98))

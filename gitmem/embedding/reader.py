@@ -149,8 +149,12 @@ class Beside:
         self._send(_cut(question))
 
     def read(self, question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
-        """A `Read`; what takes longer than `until` is given up, too."""
+        """A `Read`; what takes longer than `until` is given up, too. Nothing where another question
+        was begun, whose vector would come.
+        """
         if question != self._question:
+            if self._question:
+                return []
             self.begin(question)
         self._made = self._made or self._next(until)
         made = [self._made] if self._made else []
