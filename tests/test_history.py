@@ -44,6 +44,11 @@ def test_a_commit_answers_and_says_what_it_is(lab: Lab, repo: pathlib.Path) -> N
     assert not lab.git(repo, "for-each-ref", "refs/notes")
 
 
+def test_small_talk_around_a_question_changes_no_score(lab: Lab, repo: pathlib.Path) -> None:
+    around = f"ok great. {QUESTION}. Make sure that all tests still pass before you commit."
+    assert found(lab, repo, around)[0]["score"] == found(lab, repo, QUESTION)[0]["score"]
+
+
 def test_a_new_commit_is_found_and_one_that_went_is_not(lab: Lab, repo: pathlib.Path) -> None:
     found(lab, repo, QUESTION)
     commit(lab, repo, "Zanzibar quotas are counted twice\n\nThe relay sums them again.")
