@@ -59,6 +59,30 @@ def put(cache: Cache, vectors: dict[int, bytes]) -> None:
     assert cache.keep(1, lambda db: model_vectors.put(db, SPACE, vectors))
 
 
+def test_a_second_look_that_has_begun_leaves_the_first_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`index --all` beside a worker, which yields to everything."""
+    vectors = some(200)
+    last = dict([vectors.popitem()])
+    cache = cache_of(vectors)
+    put(cache, last)
+    scale = hubness._scale
+
+    def stopped(chosen: list[tuple[bytes, int]]) -> str:
+        raise KeyboardInterrupt
+
+    def beside(chosen: list[tuple[bytes, int]]) -> str:
+        monkeypatch.setattr(hubness, "_scale", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            hubness.refresh(cache, SPACE)
+        return scale(chosen)
+
+    monkeypatch.setattr(hubness, "_scale", beside)
+    hubness.refresh(cache, SPACE)
+    assert all(companies(cache).values()) and cache.meta(model_vectors.HUBS + SPACE) == "done"
+
+
 def test_only_new_vectors_are_looked_at_while_the_sample_is_the_same(
     looked_at: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

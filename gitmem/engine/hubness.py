@@ -40,8 +40,15 @@ def refresh(cache: Cache, space: str) -> None:
     key, before = model_vectors.HUBS + space, _BEFORE + space
     if cache.meta(key) == "done":
         return
-    token = os.urandom(8).hex()  # a vector that comes or goes takes it away
-    if not cache.keep(_WAIT, lambda db: cache.set_meta(key, token)):
+    token = ""
+
+    def begin(db: Connection) -> None:
+        # A vector that comes or goes takes the token away; others who look meanwhile share it.
+        nonlocal token
+        token = cache.meta(key) or os.urandom(8).hex()
+        cache.set_meta(key, token)
+
+    if not cache.keep(_WAIT, begin) or token == "done":
         return
     chosen = nsmallest(SAMPLE, ((v, row) for row, v in model_vectors.read(cache, space)))
     sample = list(dict.fromkeys([v for v, _ in chosen]))
