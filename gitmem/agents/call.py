@@ -87,6 +87,7 @@ class Call:
     here: Here
     notes: session.Notes
     encoder: Beside | None = None  # being loaded by another process
+    question = ""  # what the prompt asks, where the encoder has begun to read it
     asks_encoder = False  # whether the settings let this call ask it
 
     def __init__(

@@ -172,7 +172,7 @@ def _user_prompt_submit(call: Call) -> None:
         from . import prompt_question
 
         encoder = prompt_question.reads(call)
-        if question := prompt_question.of(prompt):
+        if question := call.question or prompt_question.of(prompt):
             from . import inject
 
             inject.for_prompt(call, question, encoder)

@@ -58,8 +58,10 @@ def run(
         waited = time.monotonic() - before  # for the agent
         payload = None if data is None else protocol.parse(data)
         call.payload = payload or {}
-        if encoder and (question := prompt_question.of(protocol.prompt(call.payload))):
-            encoder.begin(question)
+        if encoder:
+            call.question = prompt_question.of(protocol.prompt(call.payload))
+            if call.question:
+                encoder.begin(call.question)
         call.event = protocol.event_of(name or call.payload.get("hook_event_name"))
         call.deadline.start(call.event, begun + waited)
         _answer(call, payload is not None)
