@@ -72,6 +72,47 @@ def test_an_agent_keeps_finds_shows_and_hides(lab: Lab, repo: pathlib.Path) -> N
     assert forgotten["forgotten"]["reason"] == "a test"
 
 
+def processes(parent: int | str) -> dict[str, bytes]:
+    """{child: its command line}."""
+    proc = pathlib.Path("/proc")
+    found = (proc / f"{parent}/task/{parent}/children").read_text().split()
+    return {pid: (proc / pid / "cmdline").read_bytes() for pid in found}
+
+
+def served_by() -> list[str]:
+    """Beside the server that runs now: what answers prompts, and what reads questions."""
+    (server,) = [pid for pid, line in processes(os.getpid()).items() if b"\0mcp\0" in line]
+    found = [pid for pid, line in processes(server).items() if b"\0mcp\0" in line]
+    assert len(found) == 2
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")
+def test_the_process_that_reads_questions_may_die_and_ends_with_the_session(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    del lab.env["GIT_MEM_ENCODER"]
+    lab.mem(repo, "remember", TEXT)
+    question = "where do customers' purchases and bills live"  # no word in common
+    beside: list[str] = []
+
+    async def ask(client: ClientSession) -> None:
+        found = await call(client, "recall", query=question)
+        assert found == await call(client, "recall", query=question)
+        beside.extend(served_by())
+
+    async def ask_and_kill(client: ClientSession) -> None:
+        found = await call(client, "recall", query=question)
+        for pid in served_by():
+            os.kill(int(pid), signal.SIGKILL)
+        for _ in range(2):
+            assert await call(client, "recall", query=question) == found
+
+    talk(lab, repo, ask_and_kill)
+    talk(lab, repo, ask)
+    assert not any(os.path.exists(f"/proc/{pid}/exe") for pid in beside)
+
+
 def test_what_others_write_meanwhile_is_found(lab: Lab, repo: pathlib.Path) -> None:
     async def ask(client: ClientSession) -> None:
         assert (await call(client, "recall", query=QUESTION)).startswith("MISS")

@@ -66,6 +66,34 @@ def test_a_command_whose_process_was_killed_reads_the_question_itself() -> None:
     assert reader.begun(QUESTION) is None
 
 
+def test_a_process_that_lasts_reads_one_question_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    questions = (QUESTION, "", "which door is red", QUESTION)
+    here = [reader.read(question, TEXTS) for question in questions]
+    reader.begin(many=True)
+    made = reader._begun[-1]
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "read", lambda *_: pytest.fail("read here"))
+        for question, expected in zip(questions, here, strict=True):
+            assert reader.begun("nobody asks for this one's vector")
+            ask = reader.begun(question)
+            assert ask and ask(question, TEXTS) == expected
+            assert ask(question, TEXTS) == expected, "the cache was read again"
+    os.kill(made._pid, signal.SIGKILL)
+    ask = reader.begun(QUESTION)
+    assert ask and ask(QUESTION, TEXTS) == here[0]
+    assert reader.begun(QUESTION) is None, "from now on this process reads"
+
+
+def test_a_process_that_was_asked_for_something_else_is_not_waited_for() -> None:
+    reader.begin(many=True)
+    ask = reader.begun(QUESTION)
+    assert ask and ask("which door is red") == []
+    ask = reader.begun(QUESTION)
+    assert ask and ask(QUESTION) == reader.read(QUESTION)
+
+
 def test_where_there_is_no_encoder_a_command_does_not_look_for_it_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

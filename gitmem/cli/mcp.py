@@ -17,9 +17,12 @@ def mcp_command() -> int:
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with opening.opened(os.environ, place, warn) as store:
         common_dir, settings = store.repo.common_dir, store.settings
-    if settings.flag("encoder") and not settings.replaced:
-        reader.widen()  # before the fork: both share the weights
+    encodes = settings.flag("encoder") and not settings.replaced
+    if encodes:
+        reader.widen()  # before the forks: all share the weights
     with prefork_server.beside(common_dir):
+        if encodes:
+            reader.begin(many=True)
         from .. import mcp_server  # its threads come after the fork
 
         mcp_server.serve(place)

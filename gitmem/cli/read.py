@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from typing import Any
 
 from .. import render
-from ..core import common_words
 from ..core.errors import MemError, UsageError
 from ..embedding import reader
 from ..memory import listing
@@ -59,7 +58,6 @@ def recall_command(
         for id, hits in answers:
             write_json({"_id": id, "hits": hits})
         return 0
-    how["encoder"] = reader.begun(common_words.asked(question))
     with model as vectors:
         answer = recall.recall(store, question, conditions, vectors=vectors, **how)
     status = _say(answer, as_json, explain, all_hits, any(filters))

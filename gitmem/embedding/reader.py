@@ -70,31 +70,38 @@ def _cut(question: str) -> str:
 _begun: list[Beside] = []
 
 
-def begin() -> None:
-    """Begins to load the encoder beside a command that will ask one question: `begun` has it."""
+def begin(many: bool = False) -> None:
+    """Begins to load the encoder beside a process that will ask one question, or `many`: `begun`
+    has it.
+    """
     import atexit
 
     if made := beside():
+        made.lasting = many
         _begun.append(made)
         atexit.register(made.end)
 
 
 def begun(question: str) -> Read | None:
-    """What reads the one question that a command asks, and begins to; None where nothing began.
+    """What reads a question, and begins to; None where nothing began.
 
-    This process reads where the other one was killed, and whatever is asked after that question.
+    This process reads where the other one was killed, and what is asked after the one question
+    that the other one was begun for.
     """
     if not _begun:
         return None
-    made = _begun.pop()
+    made = _begun[0] if _begun[0].lasting else _begun.pop()
     made.begin(question)
     asked = False
 
     def once(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
         nonlocal asked
-        again, asked = asked, True
+        again, asked = asked, not made.lasting
         found = [] if again else made.read(question, texts, until)
-        return found if found or not (again or made.killed()) else read(question, texts, until)
+        if found or not (again or made.killed()):
+            return found
+        _begun.clear()
+        return read(question, texts, until)
 
     return once
 
@@ -116,7 +123,9 @@ class Beside:
     """
 
     def __init__(self) -> None:
-        self._question, self._made, self._lives = "", b"", True
+        self._question: str | None = None
+        self._made, self._lives = b"", True
+        self.lasting = False  # whether more questions come after one was read
         theirs, self._to = os.pipe()
         try:
             self._from, ours = os.pipe()
@@ -144,8 +153,10 @@ class Beside:
         return self._next(until)
 
     def begin(self, question: str) -> None:
-        """The question that `read` will be asked for: one for each process."""
-        self._question = question
+        """The question that `read` will be asked for: one for each process, unless it lasts."""
+        if self._question is not None and not self._made:
+            self._next(0.0)  # nobody wanted the last one's vector
+        self._question, self._made = question, b""
         self._send(_cut(question))
 
     def read(self, question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
@@ -153,7 +164,7 @@ class Beside:
         was begun, whose vector would come.
         """
         if question != self._question:
-            if self._question:
+            if self._question is not None:
                 return []
             self.begin(question)
         self._made = self._made or self._next(until)
@@ -162,7 +173,8 @@ class Beside:
             if not until or monotonic() < until:
                 self._send(text)
                 made.append(self._next(until))
-        self._hang_up()  # it ends while we go on
+        if not self.lasting:
+            self._hang_up()  # it ends while we go on
         return made[: made.index(b"")] if b"" in made else made
 
     def stop(self) -> None:
@@ -177,6 +189,7 @@ class Beside:
 
     def killed(self) -> bool:
         """Waits for the end of a process that does not answer; whether somebody else ended it."""
+        self._hang_up()
         try:
             _, status = os.waitpid(self._pid, 0)
         except OSError:

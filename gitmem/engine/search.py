@@ -104,7 +104,8 @@ class Search:
         if sure < least:
             return [], "MISS", sure
         covered = question.covered(hits)
-        seen = hits[: max(limit * _SEEN, _LEAST)]
+        most = max(limit * _SEEN, _LEAST)
+        seen = self._in_order(hits, most)[:most]
         scores = {hit.row: hit.fused for hit in seen}
         aged = self._aged(list(scores)) if self._aged else {}
         self.parts = priors.parts(cache, scores, self._stand, aged)
@@ -224,8 +225,8 @@ class Search:
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""
-        first = [hit.row for hit in self._in_order(hits)[: rank.REREAD]]
-        return self._in_order(rank.reread(hits, question.held(first)))
+        first = [hit.row for hit in self._in_order(hits, rank.REREAD)[: rank.REREAD]]
+        return self._in_order(rank.reread(hits, question.held(first)), rank.REREAD)
 
     def _near(
         self, vector: bytes, lexical: list[int], allowed: list[int] | None
@@ -246,17 +247,22 @@ class Search:
         pairs.sort(key=lambda item: (-item[1], item[0]))
         return pairs[:CANDIDATES], {row: scored[row] for row in lexical if row in scored}
 
-    def _in_order(self, hits: list[rank.Hit]) -> list[rank.Hit]:
-        """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
-        cache."""
+    def _in_order(self, hits: list[rank.Hit], most: int) -> list[rank.Hit]:
+        """The same order, best first; among the first `most` hits of equal score stand by their
+        ids: row numbers differ in a rebuilt cache.
+        """
+        end = min(most, len(hits))
+        while 0 < end < len(hits) and hits[end].fused == hits[end - 1].fused:
+            end += 1
         equal: dict[float, list[int]] = {}
-        for hit in hits:
+        for hit in hits[:end]:
             equal.setdefault(hit.fused, []).append(hit.row)
         tied = [row for group in equal.values() if len(group) > 1 for row in group]
         if not tied:
             return hits
         place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
-        return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
+        first = sorted(hits[:end], key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
+        return first + hits[end:]
 
     def _texts(self, rows: Iterable[int]) -> Iterator[str]:
         """What the encoder reads of memories, while there is time for it."""

@@ -46,7 +46,9 @@ class Repo(NamedTuple):
         # With a commit that is not here nothing can be done: then there is none.
         if by_files and self.git.has_commit(by_files[0]):
             return by_files[0]
-        return self.commit("HEAD") or ""
+        head = self.commit("HEAD") or ""
+        self.git.found.add(head)
+        return head
 
     def heads(self) -> list[str]:
         """The HEAD of every worktree that has one, the present one first; at most HEADS."""

@@ -45,6 +45,17 @@ class Answer(NamedTuple):
 NOTHING = Answer([], "MISS", 0.0)
 
 
+class Answers(NamedTuple):
+    """What the history answers to some questions, out of how many commits; how many wait to be
+    taken in, and why something may be missing ("": nothing is).
+    """
+
+    found: list[Answer]
+    searched: int
+    waiting: int
+    unsearched: str
+
+
 def searchable(store: Store, wanted: Filter, only: str = "") -> bool:
     """Whether commits are to be searched here, and can meet these conditions. Raises UsageError
     where they can not and nothing else is wanted.
@@ -139,6 +150,20 @@ def counts(store: Store) -> dict[str, int]:
         if cache is not None:
             cache.close()
     return {"commits": 0, "of": 0}
+
+
+def answers(
+    store: Store, queries: Sequence[str], wanted: Filter, limit: int, at: str, all_branches: bool
+) -> Answers:
+    """Of the commits that meet some conditions as of a revision."""
+
+    def read(cache: Cache) -> tuple[list[Answer], int]:
+        commits = Commits(store, cache, wanted, at, all_branches)
+        return [commits.ask(query, limit) for query in queries], commits.wanted.count(cache)
+
+    found, waiting = with_history(store, read)
+    reason = unsearched(waiting) if found is None or waiting else ""
+    return Answers(*(found or ([NOTHING] * len(queries), 0)), waiting, reason)
 
 
 class Commits:

@@ -17,7 +17,6 @@ from ..embedding import reader
 from ..engine import (
     anchor_state_store,
     encoding,
-    memory_rows,
     model_vectors,
     path_state_store,
     unread,
@@ -168,17 +167,18 @@ def answers(
     hot: bool = False,
     only: str = "",
     vectors: LlamaVectors | None = None,
-    encoder: reader.Read | None = None,
 ) -> list[dict[str, Any]]:
     """Each answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
     `only`: "memories" or "history"; commits are no part of a `hot` answer, and as of a revision
     only those that it reaches. `hot`: as the prompt hook, which takes in at most ON_THE_SPOT new
     records (with more, the answer is degraded) and leaves out what `mem.trust` does not let be
-    injected. `vectors`: the model that the user chose, which ranks then. `encoder`: what reads the
-    one question, if not this process.
+    injected. `vectors`: the model that the user chose, which ranks then.
     """
-    beside = not hot and commit_hits.searchable(store, wanted, only)
+    encoder = reader.begun(common_words.asked(queries[0])) if len(queries) == 1 else None
+    history = None
+    if not hot and commit_hits.searchable(store, wanted, only):  # while the encoder reads
+        history = commit_hits.answers(store, queries, wanted, limit, at, all_branches)
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         with view.seen(store, cache, wanted, at, hot) as (seen, chosen):
@@ -201,8 +201,8 @@ def answers(
                 answer.update(degraded=True, degraded_reason=_UNREAD)
         if hot and any(answer["degraded"] for answer in found):
             spool.ask(store.repo.common_dir)
-    if beside:
-        _add_commits(store, found, wanted, limit, at, all_branches)
+    if history:
+        _add_commits(found, history, limit)
     return found
 
 
@@ -210,7 +210,7 @@ def _answer(searcher: Searcher, query: str, chosen: Filter, limit: int) -> dict[
     store, cache = searcher.store, searcher.cache
     hits, verdict, sure = searcher.ask(common_words.asked(query), chosen, limit)
     rows = [hit.row for hit in hits]
-    searcher.stands_of(memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows))
+    searcher.stands_of(anchor for anchor, _, _ in cache.standings(rows).values())
     objects = view.objects(store, cache, rows, stands=searcher.stands, aged=searcher.ages)
     for hit, item in zip(hits, objects, strict=True):
         item["score"] = round(hit.score, 4)
@@ -235,30 +235,16 @@ def _shown(
 
 
 def _add_commits(
-    store: Store,
-    answers: list[dict[str, Any]],
-    wanted: Filter,
-    limit: int,
-    at: str,
-    all_branches: bool,
+    answers: list[dict[str, Any]], history: commit_hits.Answers, limit: int
 ) -> None:
     """Puts what the history answers into answers."""
-
-    def read(cache: Cache) -> tuple[list[commit_hits.Answer], int]:
-        commits = commit_hits.Commits(store, cache, wanted, at, all_branches)
-        found = [commits.ask(answer["query"], limit) for answer in answers]
-        return found, commits.wanted.count(cache)
-
-    found, waiting = commit_hits.with_history(store, read)
-    histories, searched = found or ([commit_hits.NOTHING] * len(answers), 0)
-    for answer, history in zip(answers, histories, strict=True):
+    for answer, found in zip(answers, history.found, strict=True):
         own = commit_hits.Answer(answer["hits"], answer["verdict"], answer["probability"])
-        both = commit_hits.merged(own, history, limit)
+        both = commit_hits.merged(own, found, limit)
         answer.update(verdict=both.verdict, probability=round(both.sure, 4), hits=both.hits)
-        answer["history"] = {"searched": searched, "waiting": waiting}
-        if (found is None or waiting) and not answer["degraded"]:
-            reason = commit_hits.unsearched(waiting)
-            answer.update(degraded=True, degraded_reason=reason)
+        answer["history"] = {"searched": history.searched, "waiting": history.waiting}
+        if history.unsearched and not answer["degraded"]:
+            answer.update(degraded=True, degraded_reason=history.unsearched)
 
 
 def _injectable(searcher: Searcher, chosen: Filter) -> Filter:
