@@ -171,17 +171,14 @@ def test_a_text_has_the_same_bytes_alone_and_among_others() -> None:
     assert [ENCODER.embed([text])[0] for text in texts[:10]] == together[:10]
 
 
-def test_widened_weights_make_the_same_bytes() -> None:
+def test_packed_weights_make_the_same_bytes() -> None:
     texts = [QUESTION, "x", "a decision about the parser " * 60]
     made = ENCODER.embed(texts)
-    wide = Encoder()
-    wide.widen()
-    assert wide.embed(texts) == made
-    kept = [part for parts in wide._parts.values() for part in parts]
-    wide.widen()  # nothing more
-    again = [part for parts in wide._parts.values() for part in parts]
-    assert all(one is other for one, other in zip(kept, again, strict=True))
-    assert {part.dtype.str for part in kept} == {"<f4"}
+    packed = Encoder()
+    packed.pack()
+    assert packed.embed(texts) == made
+    parts = [part for parts in packed._parts.values() for part in parts]
+    assert all(part.flags.c_contiguous and part.flags.owndata for part in parts)
 
 
 def test_two_threads_make_the_same_bytes_as_one() -> None:
@@ -386,8 +383,8 @@ def limited(room: int) -> str:
 
 @needs_proc
 @pytest.mark.parametrize("room", range(180, 260, 20))
-def test_an_encoder_without_memory_for_wide_weights_works_all_the_same(room: int) -> None:
-    ask = "reader.widen()\nprint(len(reader.read('why are uploads retried')))"
+def test_an_encoder_without_memory_for_packed_weights_works_all_the_same(room: int) -> None:
+    ask = "reader.pack()\nprint(len(reader.read('why are uploads retried')))"
     assert loaded(limited(room) + ask) == "1\n"
 
 

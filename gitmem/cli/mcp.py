@@ -19,7 +19,7 @@ def mcp_command() -> int:
         common_dir, settings = store.repo.common_dir, store.settings
     encodes = settings.flag("encoder") and not settings.replaced
     if encodes:
-        reader.widen()  # before the forks: all share the weights
+        reader.pack()  # before the forks: all share the weights
     with prefork_server.beside(common_dir):
         if encodes:
             reader.begin(many=True)

@@ -12,7 +12,7 @@ from ..store import Store
 from .common import json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, only, text
 
-_MANY = 10  # questions that make up for the time that `reader.widen` takes
+_MANY = 10  # questions that make up for the time that `reader.pack` takes
 
 
 @command("recall", pager=True, elsewhere="source", alias="search")
@@ -52,7 +52,7 @@ def recall_command(
         questions = _questions(batch)
         encodes = store.settings.flag("encoder") and (hot or not store.settings.replaced)
         if encodes and len(questions) >= _MANY:
-            reader.widen()
+            reader.pack()
         with model as vectors:
             answers = recall.batch(store, questions, conditions, vectors=vectors, **how)
         for id, hits in answers:

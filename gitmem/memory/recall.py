@@ -234,9 +234,7 @@ def _shown(
     }
 
 
-def _add_commits(
-    answers: list[dict[str, Any]], history: commit_hits.Answers, limit: int
-) -> None:
+def _add_commits(answers: list[dict[str, Any]], history: commit_hits.Answers, limit: int) -> None:
     """Puts what the history answers into answers."""
     for answer, found in zip(answers, history.found, strict=True):
         own = commit_hits.Answer(answer["hits"], answer["verdict"], answer["probability"])
