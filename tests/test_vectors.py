@@ -141,6 +141,17 @@ def test_rescore_equals_cosine_of_every_row() -> None:
 
 
 @pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("dims", [384, 1024, 1032, 2560])
+def test_rescore_is_exact_however_large_the_values(dims: int) -> None:
+    numbers = random.Random(dims)
+    largest = [bytes([128]) * dims, bytes([127]) * dims, bytes([129]) * (dims - 1) + bytes([128])]
+    many = largest + [bytes(numbers.choices([126, 127, 128, 129], k=dims)) for _ in range(20)]
+    for query in many:
+        expected = sorted((-int8_vectors.cosine(query, v), i) for i, v in enumerate(many))
+        assert hamming.rescore(many, query, range(23)) == [(-c, i) for c, i in expected]
+
+
+@pytest.mark.usefixtures("either")
 def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="beyond"):
         hamming.nearest(bytes(64), bytes(32), 1, [2])

@@ -141,9 +141,8 @@ def rescore(
         data = b"".join([vectors[row] for row in part])
         if len(data) != len(part) * dims:
             raise ValueError(f"vectors are not of {dims} dimensions")
-        biased = data.translate(_BIASED)
-        dots = _dots(biased, query_vector)
-        owns = _squares(biased, dims) if squares is None else [squares[row] for row in part]
+        dots = _dots(data, query_vector)
+        owns = _squares(data, dims) if squares is None else [squares[row] for row in part]
         for row, dot, own in zip(part, dots, owns, strict=True):
             if own:
                 scored.append((-(dot / sqrt(query_square * own)), row))
@@ -156,19 +155,18 @@ _SQUARE_LOW = bytes((i - 128) ** 2 & 255 for i in range(256))
 _SQUARE_HIGH = bytes((i - 128) ** 2 >> 8 for i in range(256))
 
 
-def _dots(data: bytes, query: bytes) -> list[int]:
-    """Dot products with `query` of every vector in `data`, whose values carry plus 128.
+def _dots(data: bytes, query: bytes) -> Sequence[float]:
+    """Dot products with `query` of every vector in `data`, whole numbers.
 
-    A dimension at a time, all rows in lanes of 32 bits. Lanes hold no sign: the question's positive
-    and negative dimensions add up apart.
+    A dimension at a time, all rows in lanes of 32 bits. Lanes hold no sign: vectors carry plus 128,
+    the question's positive and negative dimensions add up apart.
     """
     dims = len(query)
     count = len(data) // dims
     if np := _numpy():
-        products = _signed(np, data, dims) @ np.ndarray(dims, np.dtype("i1"), query).astype(
-            np.dtype("f8")
-        )
-        return list(map(int, products.tolist()))
+        products: list[float] = (_signed(np, data, dims) @ _signed(np, query, dims)[0]).tolist()
+        return products
+    data = data.translate(_BIASED)
     lanes = bytearray(4 * count)
     plus = minus = 0
     from_bytes = int.from_bytes
@@ -184,12 +182,14 @@ def _dots(data: bytes, query: bytes) -> list[int]:
     return [a - b - bias for a, b in zip(_lanes(plus, count), _lanes(minus, count), strict=True)]
 
 
-def _squares(data: bytes, dims: int) -> Sequence[int]:
+def _squares(data: bytes, dims: int) -> Sequence[float]:
     """The sum of squares of every vector, in the same way."""
     count = len(data) // dims
     if np := _numpy():
         values = _signed(np, data, dims)
-        return list(map(int, np.vecdot(values, values).tolist()))
+        sums: list[float] = np.vecdot(values, values).tolist()
+        return sums
+    data = data.translate(_BIASED)
     lanes = bytearray(4 * count)
     total = 0
     for j in range(dims):
@@ -201,10 +201,9 @@ def _squares(data: bytes, dims: int) -> Sequence[int]:
 
 
 def _signed(np: Any, data: bytes, dims: int) -> Any:
-    """The vectors as float64, which holds each sum of products exactly."""
-    values = np.ndarray((len(data) // dims, dims), np.dtype("u1"), data).astype(np.dtype("f8"))
-    values -= 128
-    return values
+    """The vectors as floats that hold each sum of products exactly."""
+    kind = np.dtype("f4" if dims * 128**2 <= 1 << 24 else "f8")
+    return np.ndarray((len(data) // dims, dims), np.dtype("i1"), data).astype(kind)
 
 
 def _lanes(number: int, count: int) -> Sequence[int]:
