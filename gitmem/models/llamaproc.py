@@ -112,8 +112,8 @@ class Child:
         """Writes a line, however little the process reads at once, and reads one."""
         assert self.process and self.process.stdin and self.process.stdout
         into, out = self.process.stdin.fileno(), self.process.stdout.fileno()
-        got = bytearray()
-        while b"\n" not in got:
+        got = [b""]
+        while b"\n" not in got[-1]:
             left = max(0.0, end - time.monotonic())
             readable, writable, _ = select.select([out], [into] if line else [], [], left)
             if not left or not (readable or writable):
@@ -124,10 +124,10 @@ class Child:
                 chunk = os.read(out, 1 << 20)
                 if not chunk:
                     raise OSError(f"the process ended with status {self.process.wait()}")
-                got += chunk
-                if len(got) > _MOST:
+                got.append(chunk)
+                if sum(map(len, got)) > _MOST:
                     raise OSError("the answer is too long")
-        return bytes(got).partition(b"\n")[0]
+        return b"".join(got).partition(b"\n")[0]
 
     def kill(self) -> None:
         if self.process is not None:
