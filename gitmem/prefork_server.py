@@ -2,8 +2,7 @@
 
 It has loaded what a prompt's hook needs, the encoder too; it is started with an agent's MCP server
 and ends with it, however that ends. Promises: it answers only processes of its own user, and only
-those of the same installation; a fork takes one call, and begins with nothing of a former one; the
-newest session of a repository serves.
+those of the same installation; a fork takes one call, and begins with nothing of a former one.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from .git import memfile
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _LARGEST = 1 << 18  # bytes of a call: arguments and environment
 _PATIENCE = 2.0  # seconds for the encoder's process to be ready before a call
+_NEW = ".new"  # ends the name of a socket on which nobody listens yet
 _REST = 1.0  # seconds after a fork that took no call
 _REHEARSED = "why does the upload step retry twice before it fails"  # any question will do
 
@@ -64,14 +64,14 @@ def _process(common_dir: str, parent: int) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
         _load()
         _load_model(common_dir)
-        path = os.path.join(memfile.make(common_dir), memfile.SOCKET)
-        listener, inode = _listen(path)
+        mem_dir = memfile.make(common_dir)
+        _sweep(mem_dir)
+        path = os.path.join(mem_dir, f"{memfile.SOCKET}.{os.urandom(4).hex()}")
         try:
-            _serve(listener, parent, os.path.dirname(path))
+            _serve(_listen(path), parent, mem_dir)
         finally:
             with suppress(OSError):
-                if os.stat(path).st_ino == inode:  # else that of a later session
-                    os.unlink(path)
+                os.unlink(path)
     finally:
         os._exit(0)
 
@@ -106,18 +106,27 @@ def _load_model(common_dir: str) -> None:
                 prompt_question.warm.append(model)
 
 
-def _listen(path: str) -> tuple[socket.socket, int]:
-    """(the socket at that path, its inode); it takes the place of an older one."""
+def _sweep(mem_dir: str) -> None:
+    """Removes the sockets of sessions that were killed."""
+    for name in os.listdir(mem_dir):
+        if name.startswith(memfile.SOCKET) and not name.endswith(_NEW):
+            path = os.path.join(mem_dir, name)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked, suppress(OSError):
+                asked.setblocking(False)
+                try:
+                    asked.connect(prefork.reachable(path))
+                except ConnectionRefusedError:
+                    os.unlink(path)
+
+
+def _listen(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    mine = f"{path}.{os.getpid()}"
-    with suppress(FileNotFoundError):
-        os.unlink(mine)
     mask = os.umask(0o177)
-    listener.bind(prefork.reachable(mine))
+    listener.bind(prefork.reachable(path + _NEW))
     os.umask(mask)
     listener.listen(8)
-    os.rename(mine, path)
-    return listener, os.stat(path).st_ino
+    os.rename(path + _NEW, path)
+    return listener
 
 
 def _serve(listener: socket.socket, parent: int, mem_dir: str) -> None:

@@ -218,7 +218,7 @@ ELSEWHERE = {
     "MEMORY.md",
     "sitecustomize.py",
     "automemory.stamp",
-    "prefork.sock",
+    "prefork.sock.*",
 }
 
 

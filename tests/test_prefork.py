@@ -52,17 +52,21 @@ def until(condition: object, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+def sockets(repo: pathlib.Path) -> set[pathlib.Path]:
+    found = (repo / ".git" / "mem").glob(memfile.SOCKET + "*")
+    return {path for path in found if path.suffix != ".new"}
+
+
 @contextmanager
 def served(lab: Lab, repo: pathlib.Path, server: str = SERVER) -> Iterator[subprocess.Popen[bytes]]:
-    path = repo / ".git" / "mem" / memfile.SOCKET
-    argv = [sys.executable, "-c", server, str(repo / ".git")]
+    argv, before = [sys.executable, "-c", server, str(repo / ".git")], sockets(repo)
     with subprocess.Popen(argv, env=lab.env, cwd=lab.root, stdin=subprocess.PIPE) as process:
         try:
-            until(path.exists)
+            until(lambda: sockets(repo) - before)
             yield process
         finally:
             process.kill()
-    until(lambda: not path.exists())
+    until(lambda: sockets(repo) <= before)
 
 
 def prompt(session: str, repo: pathlib.Path) -> str:
@@ -184,13 +188,13 @@ def test_a_fork_that_was_killed_is_made_again_and_two_calls_at_once_get_one_each
 
 
 def test_a_call_that_was_given_up_takes_no_fork(lab: Lab, repo: pathlib.Path) -> None:
-    path = repo / ".git" / "mem" / memfile.SOCKET
     late = (
         "import time; from gitmem import prefork_server\n"
         "prefork_server._rehearse = lambda mem_dir: time.sleep(1)\n"
     )
     with served(lab, repo, late + SERVER) as process:
         until(lambda: len(below(process.pid)) == 2)
+        (path,) = sockets(repo)
         for _ in range(3):  # while the fork rehearses
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as hook:
                 hook.connect(str(path))
@@ -214,8 +218,8 @@ def test_a_fork_has_the_environment_and_place_of_its_call(lab: Lab, repo: pathli
 
 
 def test_it_ends_with_its_session_and_leaves_nothing(lab: Lab, repo: pathlib.Path) -> None:
-    path = repo / ".git" / "mem" / memfile.SOCKET
     with served(lab, repo) as process:
+        (path,) = sockets(repo)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         lab.mem(repo, "worker", str(repo / ".git"))
         lab.mem(repo, "doctor")
@@ -226,7 +230,22 @@ def test_it_ends_with_its_session_and_leaves_nothing(lab: Lab, repo: pathlib.Pat
     with served(lab, repo) as process, served(lab, repo):
         process.kill()
         process.wait()
-        assert asked(lab, repo)[1] == "True"  # the newest session serves
+        assert asked(lab, repo)[1] == "True"
+
+
+def test_of_two_sessions_each_serves_when_the_other_has_ended_or_was_killed(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    with served(lab, repo):
+        with served(lab, repo):
+            assert len(sockets(repo)) == 2
+        assert asked(lab, repo)[1] == "True"
+        with served(lab, repo) as process:
+            killed = sockets(repo)
+            os.kill(below(process.pid)[0], signal.SIGKILL)
+            assert asked(lab, repo)[1] == "True"
+            with served(lab, repo):
+                assert len(sockets(repo) - killed) == 1 and len(sockets(repo)) == 2
 
 
 def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:

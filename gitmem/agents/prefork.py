@@ -1,10 +1,10 @@
 """A prompt's hook, answered by a fork of a process that has everything loaded already.
 
-Where an agent's session runs `git mem mcp`, `prefork_server` listens beside it on a socket in
-`.git/mem`. The hook hands over its stdin, stdout, arguments and environment; the fork does what
-the hook would have done here, so an answer is the same. Promise: no fork within WAIT, or anything
-unexpected, and the hook answers by itself, for a fork does nothing before it is told to go on.
-Only a process of the same user is asked. Imports only what the interpreter has loaded: this must
+Where an agent's session runs `git mem mcp`, `prefork_server` listens beside it on a socket of its
+own in `.git/mem`. The hook hands over its stdin, stdout, arguments and environment; the fork does
+what the hook would have done here, so an answer is the same. Promise: no fork within WAIT, or
+anything unexpected, and the hook answers by itself, for a fork does nothing before it is told to go
+on. Only a process of the same user is asked. Imports only what the interpreter has loaded: this must
 cost less than it saves.
 """
 
@@ -34,8 +34,9 @@ def answered(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         return False
     begun = time.monotonic()
     try:
-        found = os.path.join(mem_dir(environ), memfile.SOCKET)
-        return os.path.exists(found) and _handed_over(found, argv, environ, begun)
+        mem = mem_dir(environ)
+        sockets = [os.path.join(mem, n) for n in os.listdir(mem) if n.startswith(memfile.SOCKET)]
+        return any(_handed_over(path, argv, environ, begun) for path in sockets)
     except Exception:
         return False  # no fork was told to go on
 
@@ -46,8 +47,11 @@ def _handed_over(path: str, argv: Sequence[str], environ: Mapping[str, str], beg
 
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
-        listener.settimeout(WAIT)
-        listener.connect(reachable(path))
+        listener.settimeout(max(begun + WAIT - time.monotonic(), 0.001))
+        try:
+            listener.connect(reachable(path))
+        except OSError:
+            return False  # of a session that was killed
         if peer(listener) != os.getuid():
             return False
         listener.send(marshal.dumps((version(), list(argv), dict(environ), os.getcwd(), begun)))

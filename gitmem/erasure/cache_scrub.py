@@ -118,7 +118,7 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
     for at, _, names in os.walk(mem_dir):
         for name in names:
             path = os.path.join(at, name)
-            if _FAMILY.match(name) or name == memfile.SOCKET or os.path.islink(path):
+            if _FAMILY.match(name) or name.startswith(memfile.SOCKET) or os.path.islink(path):
                 continue
             with contextlib.suppress(FileNotFoundError):
                 if memfile.wrong(path):  # not to be read as it is: a copy of ours, or nothing

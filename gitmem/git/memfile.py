@@ -24,7 +24,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 # `stat` is an import
 _KIND, _FILE, _DIRECTORY, _LINK, _SOCKET = 0o170000, 0o100000, 0o040000, 0o120000, 0o140000
-SOCKET = "prefork.sock"  # the one name that is a socket, of `prefork`
+SOCKET = "prefork.sock"  # begins the names that are sockets, of `prefork`
 WORKER = "worker.pid"  # there while a worker is at work, or was killed: `spool.asleep`
 _OTHERS = 0o077
 MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
@@ -134,7 +134,7 @@ def wrong(path: str, kind: int = _FILE) -> str:
 
 
 def _unfit(path: str, found: os.stat_result, kind: int) -> str:
-    listens = found.st_mode & _KIND == _SOCKET and os.path.basename(path) == SOCKET
+    listens = found.st_mode & _KIND == _SOCKET and os.path.basename(path).startswith(SOCKET)
     if found.st_mode & _KIND != kind and not listens:
         if found.st_mode & _KIND == _LINK:
             return "is a link"
