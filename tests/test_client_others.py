@@ -1,4 +1,4 @@
-"""End to end: the real Codex and Gemini command lines, offline, against a scripted model.
+"""End to end: the real Codex, Gemini and Copilot command lines, offline, against a scripted model.
 
 What the model was sent is what counts.
 """
@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from client.others import Codex, Gemini, Other
+from client.others import Codex, Copilot, Gemini, Other
 from conftest import Lab, until
 
 UTC = "all timestamps are UTC, the interface converts"
@@ -36,6 +36,15 @@ def gemini(tmp_path: pathlib.Path) -> Iterator[Other]:
     if not shutil.which("node"):
         pytest.skip("no node here")
     made = Gemini(tmp_path / "client")
+    yield made
+    made.model.close()
+
+
+@pytest.fixture
+def copilot(tmp_path: pathlib.Path) -> Iterator[Other]:
+    if not Copilot.program.is_file():
+        pytest.skip("no client copilot-1.0.102 here: sh tools/fetch_clients.sh")
+    made = Copilot(tmp_path / "client")
     yield made
     made.model.close()
 
@@ -69,6 +78,10 @@ def works(lab: Lab, agent: Other, repo: pathlib.Path) -> None:
     (receipt,) = lab.json(repo, "receipts")
     assert receipt["agent"] == agent.name
     until(lambda: not any(map(answers, (repo / ".git" / "mem").glob("prefork.sock.*"))))
+
+
+def test_copilot_gets_context_prompt_memories_and_tools(lab: Lab, copilot: Other) -> None:
+    works(lab, copilot, installed(lab, copilot))
 
 
 def test_codex_gets_context_prompt_memories_and_tools(lab: Lab, codex: Other) -> None:

@@ -19,7 +19,7 @@ from install_world import commands, files, noted, put, user_file
 from gitmem.agents import install_log, installed, targets
 from gitmem.core.errors import MemError
 
-AGENTS = [name for name, agent in targets.AGENTS.items() if agent.user]
+AGENTS = list(targets.AGENTS)
 
 SETTINGS = {
     "plain": (
@@ -81,7 +81,8 @@ def test_where_nothing_was_nothing_is_left(lab: Lab, repo: pathlib.Path, agent: 
         ".gitconfig",
         *(
             str(p.relative_to(lab.root))
-            for p in (user_file(lab, agent), user_file(lab, agent).parent)
+            for p in (user_file(lab, agent), *user_file(lab, agent).parents)
+            if p.is_relative_to(lab.root) and p != lab.root
         ),
     }
     lab.mem(repo, "uninstall", agent)
@@ -325,7 +326,6 @@ def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -
         ["git", "--user"],
         ["agents-md", "--user"],
         ["emacs"],
-        ["copilot"],
         ["codex", "--allow"],
         ["git", "--allow"],
         ["claude", "--pre-push"],

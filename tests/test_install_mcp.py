@@ -17,7 +17,7 @@ from install_world import files, problems, put
 
 from gitmem.agents import install_log, mcp_entry, targets
 
-USERS = [name for name, agent in targets.AGENTS.items() if agent.user]
+USERS = list(targets.AGENTS)
 OTHER = {"command": "other", "args": ["x"]}
 OWN = {"command": "git-mem", "args": ["mcp", "--of-mine"]}
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Fetches what the end-to-end tests run from the npm registry, once: coding agents, axe-core.
 #
-# Pinned by version and checksum, kept in GIT_MEM_TEST_CACHE (~/.cache/git-mem-test). Claude Code
-# and Codex are native programs in platform packages, Gemini is one bundle for node: nothing is
-# installed, no script of a package runs here. Where one cannot be had (no npm, no network, another
-# platform) this says so and exits 0: the tests that need it are skipped then, visibly.
+# Pinned by version and checksum, kept in GIT_MEM_TEST_CACHE (~/.cache/git-mem-test). Claude Code,
+# Codex and Copilot are native programs in platform packages, Gemini is one bundle for node: nothing
+# is installed, no script of a package runs here. Where one cannot be had (no npm, no network,
+# another platform) this says so and exits 0: the tests that need it are skipped then, visibly.
 set -u
 cache=${GIT_MEM_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/git-mem-test}
 
@@ -49,5 +49,6 @@ fetch claude-2.1.330 claude $linux $claude@2.1.330 9Gn+V7DtJ8M1nztP9CeDVl9g3Rtre
 fetch claude-2.1.197 claude $linux $claude@2.1.197 rIlKmrY0QMyHgPRX/MYWNj039vbypICvI9jVe3rs9Xy2RnNklySjyPxqh62QadznzoftEO23uYQ1tFePcQ//bg==
 fetch codex-0.171.0 vendor/x86_64-unknown-linux-musl/bin/codex $linux @openai/codex@0.171.0-linux-x64 l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw==
 fetch gemini-0.61.0 bundle/gemini.js any @google/gemini-cli@0.61.0 dbQ9A0qBtFJNi6XBkHvfZ6Azpn6PNgH/P8h2MZ67RLlX8hSAVjup39CRWqdRxZv7YXIuhrFaytr8y0jKnkoxnQ==
+fetch copilot-1.0.102 copilot $linux @github/copilot-linux-x64@1.0.102 eGHPbsP0p2QgfVZCjtbGBFZPBOJQ0DN7xIbBRAo7oG8b1zfLirQIdfI4h8Iy68Dv2cKJGJZg2/EO7W7KpIMJOw==
 fetch_axe 4.10.3 Xm7bpRXnDSX2YE2YFfBk2FnF0ep6tmG7xPh8iHee8MIcrgq762Nkce856dYtJYLkuIoYZvGfTs/PbZhideTcEg==
 exit 0

@@ -150,9 +150,6 @@ def _settings_file(environ: Mapping[str, str], repo: Repo | None, agent: Agent, 
         top = _top(repo, agent.name)
         _refuse_outside(top, agent.project)
         return agent.file(environ, top, PROJECT)
-    if not agent.user:
-        hint = f"`git mem install {agent.name} --project` writes '{agent.project}' there"
-        raise UsageError(f"{agent.title} reads hooks from the working tree alone", hint=hint)
     if not (path := agent.file(environ, "", USER)):
         hint = "set HOME to an absolute path; nothing was changed"
         raise MemError(f"no home directory where {agent.title} would have settings", hint=hint)

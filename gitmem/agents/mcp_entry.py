@@ -24,7 +24,7 @@ _FILES = {
     "codex": (".codex/config.toml", ".codex/config.toml"),
     "gemini": (".gemini/settings.json", ".gemini/settings.json"),
     "cursor": (".cursor/mcp.json", ".cursor/mcp.json"),
-    "copilot": (".github/mcp.json", ""),
+    "copilot": (".github/mcp.json", ".copilot/mcp-config.json"),
 }
 _MORE: dict[str, dict[str, Any]] = {
     "claude": {"type": "stdio", "alwaysLoad": True},

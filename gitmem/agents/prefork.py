@@ -4,8 +4,8 @@ Where an agent's session runs `git mem mcp`, `prefork_server` listens beside it 
 own in `.git/mem`. The hook hands over its stdin, stdout, arguments and environment; the fork does
 what the hook would have done here, so an answer is the same. Promise: no fork within WAIT, or
 anything unexpected, and the hook answers by itself, for a fork does nothing before it is told to go
-on. Only a process of the same user is asked. Imports only what the interpreter has loaded: this must
-cost less than it saves.
+on. Only a process of the same user is asked. Imports only what the interpreter has loaded: this
+must cost less than it saves.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ We use Claude Code's names; those of other agents are turned into them here, so 
 knows of them. An agent's next version may send anything: a field that is missing or of another type
 counts as absent.
 
-Claude Code's part was tried with its releases 2.1.197 and 2.1.330; Codex CLI (also its older
-`notify`, whose JSON is an argument), Gemini CLI, Cursor and Copilot CLI are from their
-documentation and sources of 2026.
+The tests run Claude Code, Codex CLI, Gemini CLI and Copilot CLI (docs/agents.md). Cursor, and
+Codex's older `notify`, whose JSON is an argument, are from their documentation and sources of 2026.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings file of each agent: where it is, its events, the shape and command of an entry.
 Also our section in a file of instructions. `protocol` has what a hook reads and prints.
 
-Promise: pure data and text; nothing is read or written here. Claude Code was run; the others are
-after their documentation (docs/agents.md says what that means). A command ends with status 0 and
+Promise: pure data and text; nothing is read or written here. All were run but Cursor, which is
+after its documentation (docs/agents.md says what that means). A command ends with status 0 and
 prints nothing where git mem is gone, in whatever shell the agent starts it: sh, bash, zsh or fish.
 Outside of the markers of a section nothing changes but the blank line that sets it off.
 """
@@ -30,9 +30,9 @@ class Agent:
     """One agent and the file its hooks stand in.
 
     `entry(event, command)`: what stands in the array of an event. `project`: the file from the top
-    of a working tree, and from the home where the agent reads hooks of a `user` too; `variable`
-    names another directory for that one. `versioned`: the file has to say `"version": 1`. `needs`:
-    what the user has to do besides.
+    of a working tree, and from the home, unless `home` names another one there; `variable` names
+    another directory for the first one of that path. `versioned`: the file has to say `"version":
+    1`. `needs`: what the user has to do besides.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Agent:
     events: Sequence[str]
     project: str
     variable: str = ""
-    user: bool = True
+    home: str = ""
     versioned: bool = False
     needs: str = ""
 
@@ -49,10 +49,10 @@ class Agent:
         """The settings file of a scope, "" where there is none."""
         if scope == PROJECT:
             return os.path.join(top, self.project) if top else ""
-        below, name = os.path.split(self.project)
+        first, _, name = (self.home or self.project).partition("/")
         home = environ.get("HOME", "")
-        directory = environ.get(self.variable, "") or (os.path.join(home, below) if home else "")
-        return os.path.join(directory, name) if self.user and os.path.isabs(directory) else ""
+        directory = environ.get(self.variable, "") or (os.path.join(home, first) if home else "")
+        return os.path.join(directory, name) if os.path.isabs(directory) else ""
 
 
 def seconds(event: str) -> int:
@@ -86,13 +86,13 @@ _CURSOR = "sessionStart beforeSubmitPrompt afterFileEdit stop sessionEnd"
 _COPILOT = "sessionStart userPromptSubmitted postToolUse sessionEnd"
 _TRUST = "Codex asks you to review and trust new hooks before it runs them"
 _CLAUDE_FILE, _CODEX_FILE = ".claude/settings.json", ".codex/hooks.json"
-_COPILOT_FILE = ".github/hooks/git-mem.json"
+_COPILOT_FILES = ".github/hooks/git-mem.json", "COPILOT_HOME", ".copilot/hooks/git-mem.json"
 _AGENTS = (
     Agent("claude", "Claude Code", _handler, protocol.EVENTS, _CLAUDE_FILE, "CLAUDE_CONFIG_DIR"),
     Agent("codex", "Codex CLI", _handler, _CODEX.split(), _CODEX_FILE, "CODEX_HOME", needs=_TRUST),
     Agent("gemini", "Gemini CLI", _gemini, _GEMINI.split(), ".gemini/settings.json"),
     Agent("cursor", "Cursor", _cursor, _CURSOR.split(), ".cursor/hooks.json", versioned=True),
-    Agent("copilot", "Copilot CLI", _copilot, _COPILOT.split(), _COPILOT_FILE, "", False, True),
+    Agent("copilot", "Copilot CLI", _copilot, _COPILOT.split(), *_COPILOT_FILES, True),
 )
 AGENTS = {agent.name: agent for agent in _AGENTS}
 SECTIONS = {"agents-md": "AGENTS.md", "claude-md": "CLAUDE.md"}

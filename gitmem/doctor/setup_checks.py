@@ -172,10 +172,8 @@ def mcp_servers(store: Store) -> Iterator[Finding]:
     served |= {one.target for one in found if one.scope == installed.PLUGIN}  # it brings one
     for name in dict.fromkeys(one.target for one in found):
         if name in targets.AGENTS and name not in served:
-            agent = targets.AGENTS[name]
-            where = "" if agent.user else " --project"
-            hint = f"`git mem install {name}{where} --mcp` enters it"
-            yield Finding(OFF, f"{agent.title} has no MCP server of git mem", hint)
+            hint = f"`git mem install {name} --mcp` enters it"
+            yield Finding(OFF, f"{targets.AGENTS[name].title} has no MCP server of git mem", hint)
 
 
 def packaged(store: Store) -> Iterator[Finding]:

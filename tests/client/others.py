@@ -1,4 +1,4 @@
-"""The real command lines of Codex and Gemini against a scripted model on loopback.
+"""The real command lines of Codex, Gemini and Copilot against a scripted model on loopback.
 
 `tools/fetch_clients.sh` fetches them. Each has a HOME of its own; what goes elsewhere than to
 loopback meets a proxy that is not there.
@@ -179,3 +179,32 @@ class Gemini(Other):
 
     def recall(self, question: str) -> dict[str, Any]:
         return {"tool": "mcp_git-mem_recall", "input": {"query": question}}
+
+
+class Copilot(Other):
+    name = "copilot"
+    directory = CACHE / "copilot-1.0.102"
+    program = directory / "copilot"
+
+    def __init__(self, root: pathlib.Path) -> None:
+        super().__init__(root)
+        self.model = Model()
+        self.env |= {
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_CACHE_HOME": str(self.directory / "unpacked"),  # 236 MB, once
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_BASE_URL": self.model.url,
+            "COPILOT_PROVIDER_API_KEY": "x",
+            "COPILOT_MODEL": "claude-sonnet-4",
+        }
+
+    def settings(self) -> None:
+        pass
+
+    def argv(self, prompt: str, trusted: bool) -> list[str]:
+        trust = ["--trust-folder"] if trusted else []
+        return [str(self.program), "-p", prompt, "--allow-all-tools", *trust]
+
+    def recall(self, question: str) -> dict[str, Any]:
+        return {"tool": "git-mem-recall", "input": {"query": question}}
