@@ -48,7 +48,9 @@ _WRITES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_wor
 _HIDES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 _Answer = Callable[..., Awaitable[str]]
-_Ids = Annotated[list[str], Field(description="Ids, or unique prefixes of them", max_length=MOST)]
+_Ids = Annotated[
+    list[str], Field(description="Ids, or unique prefixes of them", min_length=1, max_length=MOST)
+]
 
 
 class Tools:
@@ -151,7 +153,8 @@ def _answering(function: _Answer, refusal: type[Exception] = ToolError) -> _Answ
         try:
             text = await function(**given)
         except MemError as e:
-            raise refusal("; ".join(filter(None, [e.message, e.hint]))) from e
+            hint = "" if "--" in e.hint else e.hint  # no tool has a command's options
+            raise refusal("; ".join(filter(None, [e.message, hint]))) from e
         if len(text) <= ROOM:
             return text
         return f"{text[:ROOM]}\n… {len(text) - ROOM} more characters: `git mem show ID` has all"

@@ -40,6 +40,10 @@ def test_the_example_of_the_document_runs(
     assert said.out.startswith("HIT\n") and TEXT in said.out and said.err == ""
 
 
+def test_type_checkers_of_other_programs_read_the_annotations() -> None:
+    assert (pathlib.Path(gitmem.__file__).parent / "py.typed").is_file()
+
+
 def test_a_memory_is_what_the_command_line_shows(
     lab: Lab, repo: pathlib.Path, mem: Memories
 ) -> None:

@@ -128,9 +128,11 @@ def test_what_others_write_meanwhile_is_found(lab: Lab, repo: pathlib.Path) -> N
 
 def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Path) -> None:
     async def ask(client: ClientSession) -> None:
-        assert "secret" in await refused(client, "remember", text=f"the key is {KEY}")
+        said = await refused(client, "remember", text=f"the key is {KEY}")
+        assert "secret" in said and "--" not in said
         assert KEY not in await refused(client, "remember", text=f"the key is {KEY}")
         assert "no memory id" in await refused(client, "show", ids=["zzz"])
+        assert await refused(client, "show", ids=[]) and await refused(client, "forget", ids=[])
         assert await refused(client, "recall", query=" ")
         assert await refused(client, "recall", query="a", limit=1000)
 

@@ -129,7 +129,7 @@ def test_claude_mem_brings_titles_facts_files_and_times(world: World) -> None:
     assert order["subtitle"] == "One transaction for orders and invoices"
     assert order["facts"][1] == "MongoDB was tried for a week"
     assert order["concepts"] == ["trade-off", "why-it-exists"]
-    assert paths(order) == ["db/orders.py"]
+    assert paths(order) == ["db/orders.py", "README.md"]
     alert = kept["The webhook trusted its sender"]
     assert alert["body"] == "- Signatures were never checked" and alert["type"] == "gotcha"
     assert paths(alert) == ["api/webhook.py"]
@@ -337,7 +337,6 @@ def test_a_directory_of_markdown_comes_back_whole(lab: Lab) -> None:
         out = [dict(m) for m in listed(lab, repo)]
         for m in out:
             del m["id"]
-            m["anchor"] = {}
         return sorted(out, key=lambda m: m["body"])
 
     assert rows(other) == rows(one)

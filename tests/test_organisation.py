@@ -354,7 +354,7 @@ def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) ->
     assert plain_name(url) == name
 
 
-def test_without_psycopg_the_hint_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_the_hint_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     from gitmem.cli import run
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -362,7 +362,7 @@ def test_without_psycopg_the_hint_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delattr("gitmem.organisation.postgres", raising=False)
     with pytest.raises(MemError) as refused:
         run(["recall", "--from", "postgresql:///x", "hello"])
-    assert "psycopg" in refused.value.message and "git-mem[postgres]" in refused.value.hint
+    assert "psycopg" in refused.value.message and "pip install 'psycopg[binary]" in refused.value.hint
 
 
 @pytest.mark.parametrize("option", ["--all", "--hot", "--at=HEAD", "--only=history", "--path=x"])

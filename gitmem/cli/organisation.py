@@ -34,7 +34,7 @@ def _opened(url: str) -> Iterator[tuple["Index", StaticTable]]:
     try:
         from ..organisation import postgres
     except ImportError as e:
-        hint = "install git mem with its extra: pip install 'git-mem[postgres]'"
+        hint = f"`{sys.executable} -m pip install 'psycopg[binary]>=3.2'` adds it"
         raise MemError("the organisation's index needs the package 'psycopg'", hint=hint) from e
     table = StaticTable()
     with postgres.opened(url, table.space) as index:

@@ -34,6 +34,7 @@ def portable(item: dict[str, Any]) -> dict[str, Any]:
         ],
         "scope": "private" if item["scope"] == "private" else "",  # an import must not publish it
         "commit": item["anchor"]["commit"],
+        "branch": item["anchor"]["branch"],
     }
     return {k: v for k, v in out.items() if v not in (None, "", [])}
 

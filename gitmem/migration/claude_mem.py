@@ -101,7 +101,7 @@ def _observation(row: Row, top: str) -> Entry:
         tags=tags,
         facts=facts,
         concepts=_list(row.get("concepts"))[:MAX_ITEMS],
-        paths=_paths(_list(row.get("files_modified")) or _list(row.get("files_read")), top),
+        paths=_paths(_list(row.get("files_modified")) + _list(row.get("files_read")), top),
         **_origin(row, "observation"),
     )
 
