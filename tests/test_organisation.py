@@ -362,7 +362,8 @@ def test_without_psycopg_the_hint_names_the_package(monkeypatch: pytest.MonkeyPa
     monkeypatch.delattr("gitmem.organisation.postgres", raising=False)
     with pytest.raises(MemError) as refused:
         run(["recall", "--from", "postgresql:///x", "hello"])
-    assert "psycopg" in refused.value.message and "pip install 'psycopg[binary]" in refused.value.hint
+    assert "psycopg" in refused.value.message
+    assert "pip install 'psycopg[binary]" in refused.value.hint
 
 
 @pytest.mark.parametrize("option", ["--all", "--hot", "--at=HEAD", "--only=history", "--path=x"])
