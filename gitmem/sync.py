@@ -26,7 +26,7 @@ from .store import Store
 
 ATTEMPTS = 12  # pushes, while others are faster
 _PATIENCE = 4  # of them while the remote does not move
-_PAUSE = 0.05  # seconds, doubled each time, at most two
+PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
@@ -150,7 +150,7 @@ def _branch(store: Store) -> str:
 
 def attempts() -> Iterator[int]:
     """The numbers of the attempts to push, with a longer wait before each."""
-    pause = _PAUSE
+    pause = PAUSE
     for attempt in range(1, ATTEMPTS + 1):
         yield attempt
         time.sleep(pause * random.uniform(0.5, 1.5))

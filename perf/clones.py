@@ -1,22 +1,32 @@
 """N clones share a new memory through one bare repository at the same moment.
 
     python perf/clones.py 2 4 8 16 32 64
+    python perf/clones.py --simulate 100 1000
 
 Each calls `git mem sync` until it goes through. Everything runs on this machine: its processors
 are shared by all clones, and a network would add its round trips to each push.
+
+Simulated clones keep `sync`'s number of attempts and its pauses. A fetch takes half of EXCHANGE, a
+push the other half, however many there are at once; a push is refused where another one has landed
+since its fetch.
 """
 
 from __future__ import annotations
 
+import argparse
+import heapq
 import os
 import pathlib
+import random
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from gitmem import sync
+
+EXCHANGE = 1.0  # seconds of a fetch and a push
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
 ENV |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_MEM_ENCODER": "false"}
 ENV |= {f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")}
@@ -59,10 +69,43 @@ def race(top: pathlib.Path, clones: int) -> str:
     )
 
 
+def simulated(clones: int, numbers: random.Random) -> str:
+    landed, calls, through = 0, [1] * clones, [0.0] * clones
+    # (when, clone, attempt, pushes that its fetch has seen; None: it fetches now)
+    queue: list[tuple[float, int, int, int | None]] = []
+    for clone in range(clones):
+        heapq.heappush(queue, (numbers.uniform(0, EXCHANGE / 10), clone, 1, None))
+    while queue:
+        now, clone, attempt, seen = heapq.heappop(queue)
+        takes = EXCHANGE / 2 * numbers.uniform(0.8, 1.2)
+        if seen is None:
+            heapq.heappush(queue, (now + takes, clone, attempt, landed))
+        elif seen == landed:
+            landed += 1
+            through[clone] = now
+        else:
+            if attempt == sync.ATTEMPTS:
+                calls[clone], attempt = calls[clone] + 1, 0
+            pause = min(sync.PAUSE * 2**attempt, 2.0) * numbers.uniform(0.5, 1.5)
+            heapq.heappush(queue, (now + pause, clone, attempt + 1, None))
+    return (
+        f"| {clones} | {landed} | {calls.count(1)} | {max(calls)} |"
+        f" {statistics.median(through):.1f} s | {max(through):.1f} s |"
+    )
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("clones", nargs="*", type=int, default=[2, 4, 8, 16])
+    parser.add_argument("--simulate", action="store_true")
+    given = parser.parse_args()
     print("| clones | memories kept | through with one call | most calls | median | all through |")
     print("|---|---|---|---|---|---|")
-    for clones in map(int, sys.argv[1:] or ["2", "4", "8", "16"]):
+    if given.simulate:
+        for clones in given.clones:
+            print(simulated(clones, random.Random(1)))
+        return
+    for clones in given.clones:
         with tempfile.TemporaryDirectory(prefix="git-mem-clones-") as root:
             print(race(pathlib.Path(root), clones), flush=True)
     print(f"load {os.getloadavg()[0]:.0f}, {os.cpu_count()} processors")

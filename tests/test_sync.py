@@ -392,7 +392,7 @@ def test_others_who_never_stop_pushing_end_in_a_clear_error(
     monkeypatch.setattr(
         remote.Remote, "push", lambda self, *args, **named: remote.Pushed(False, faster=True)
     )
-    monkeypatch.setattr(sync, "_PAUSE", 0.001)
+    monkeypatch.setattr(sync, "PAUSE", 0.001)
     monkeypatch.setattr(sync, "ATTEMPTS", 4)
     store = store_of(a)
     monkeypatch.setattr(remote.Remote, "tip", lambda self: "another commit each time")
