@@ -11,6 +11,7 @@ from conftest import Lab
 
 import gitmem
 from gitmem.core.errors import MemError, NotARepository, Refused, UsageError
+from gitmem.embedding import reader
 from gitmem.library import Memories
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "library.md"
@@ -38,6 +39,28 @@ def test_the_example_of_the_document_runs(
     exec(example.replace("path/to/repository", str(repo)), {})
     said = capsys.readouterr()
     assert said.out.startswith("HIT\n") and TEXT in said.out and said.err == ""
+
+
+def test_a_process_beside_reads_what_is_asked(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever serves many questions has begun it (`git mem mcp`)."""
+    monkeypatch.delenv("GIT_MEM_ENCODER")
+    monkeypatch.delenv("GIT_MEM_HISTORY")
+    question = "Thanks, looks good! Can you tell where purchases and bills live? Let me know."
+    with gitmem.open(repo) as mem:
+        mem.remember(TEXT)
+        here = mem.recall(question)
+        assert not here["degraded"]
+        reader.begin(many=True)
+        monkeypatch.setattr(reader, "read", lambda *_: pytest.fail("read here"))
+        try:
+            assert mem.recall(question) == here
+            assert mem.recall(TEXT)["verdict"] == "HIT"
+            mem.recall("where do commits live", only="history")
+            assert mem.recall(question) == here
+        finally:
+            reader._begun.pop().end()
 
 
 def test_type_checkers_of_other_programs_read_the_annotations() -> None:

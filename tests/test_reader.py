@@ -86,12 +86,23 @@ def test_a_process_that_lasts_reads_one_question_after_the_other(
     assert reader.begun(QUESTION) is None, "from now on this process reads"
 
 
-def test_a_process_that_was_asked_for_something_else_is_not_waited_for() -> None:
-    reader.begin(many=True)
-    ask = reader.begun(QUESTION)
-    assert ask and ask("which door is red") == []
-    ask = reader.begun(QUESTION)
-    assert ask and ask(QUESTION) == reader.read(QUESTION)
+@pytest.mark.parametrize("how", ["another question", "stopped", "ended by itself"])
+def test_a_process_that_lasts_and_does_not_answer_is_ended(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(reader, "_SECONDS", 1)
+    here, ended = reader.read(QUESTION), how == "ended by itself"
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "encoder", (lambda: None) if ended else reader.encoder)
+        reader.begin(many=True)
+    made = reader._begun[-1]
+    if how == "stopped":
+        os.kill(made._pid, signal.SIGSTOP)
+    ask = reader.begun("another question" if how == "another question" else QUESTION)
+    assert ask and ask(QUESTION) == here
+    with pytest.raises(ChildProcessError):
+        os.waitpid(made._pid, 0)
+    assert reader.begun(QUESTION) is None, "from now on this process reads"
 
 
 def test_where_there_is_no_encoder_a_command_does_not_look_for_it_twice(

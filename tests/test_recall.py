@@ -7,11 +7,14 @@ import math
 import pathlib
 import shutil
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from conftest import EVAL, Lab
 
-from gitmem.engine import embed
+from gitmem.core import rank
+from gitmem.engine import embed, search
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall, remember
 from gitmem.store import Store, open_store
@@ -32,6 +35,32 @@ PAIRS = [  # hardly a word in common
     ),
     ("Dogs are welcome in the garden but not in the kitchen", "may I bring my puppy inside"),
 ]
+
+
+class ByIds:
+    """A cache that knows the order of ids alone: the highest row has the lowest."""
+
+    def by_id(self, rows: Iterable[int]) -> list[int]:
+        return sorted(rows, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("most", "rows"),
+    [
+        (1, [1, 2, 3, 4, 5, 6, 7]),
+        (2, [1, 5, 4, 3, 2, 6, 7]),
+        (6, [1, 5, 4, 3, 2, 7, 6]),
+        (9, [1, 5, 4, 3, 2, 7, 6]),
+        (0, [1, 2, 3, 4, 5, 6, 7]),
+    ],
+)
+def test_equal_hits_stand_by_id_as_far_as_they_are_looked_at(most: int, rows: list[int]) -> None:
+    hits = [rank.Hit(row, None, None) for row in range(1, 8)]
+    for hit, score in zip(hits, [0.9, 0.5, 0.5, 0.5, 0.5, 0.2, 0.2], strict=True):
+        hit.fused = score
+    cache: Any = ByIds()
+    found = search.Search(cache, lambda text: b"")._in_order(hits, most)
+    assert [hit.row for hit in found] == rows
 
 
 def store_with(lab: Lab, drafts: list[dict[str, object]], name: str = "repo") -> Store:

@@ -141,7 +141,7 @@ def test_rescore_equals_cosine_of_every_row() -> None:
 
 
 @pytest.mark.usefixtures("either")
-@pytest.mark.parametrize("dims", [384, 1024, 1032, 2560])
+@pytest.mark.parametrize("dims", [384, 1024, 1063, 2560])
 def test_rescore_is_exact_however_large_the_values(dims: int) -> None:
     numbers = random.Random(dims)
     largest = [bytes([128]) * dims, bytes([127]) * dims, bytes([129]) * (dims - 1) + bytes([128])]

@@ -12,7 +12,7 @@ from ..store import Store
 from .common import json_lines, tell_elsewhere, write, write_json
 from .options import Filters, argument, command, flag, number, only, text
 
-_MANY = 10  # questions that make up for the time that `reader.pack` takes
+_MANY = 4  # questions that make up for the time that `reader.pack` takes
 
 
 @command("recall", pager=True, elsewhere="source", alias="search")

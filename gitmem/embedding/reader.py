@@ -85,8 +85,9 @@ def begin(many: bool = False) -> None:
 def begun(question: str) -> Read | None:
     """What reads a question, and begins to; None where nothing began.
 
-    This process reads where the other one was killed, and what is asked after the one question
-    that the other one was begun for.
+    This process reads where the other one was killed, and what is asked after the one question that
+    it was begun for. One that was begun for many is ended when it gives no vector within _SECONDS,
+    for whatever reason, and this process reads from then on.
     """
     if not _begun:
         return None
@@ -96,11 +97,16 @@ def begun(question: str) -> Read | None:
 
     def once(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
         nonlocal asked
-        again, asked = asked, not made.lasting
-        found = [] if again else made.read(question, texts, until)
-        if found or not (again or made.killed()):
-            return found
-        _begun.clear()
+        if made.lasting:
+            if found := made.read(question, texts, until or monotonic() + _SECONDS):
+                return found
+            made.end()
+            _begun.clear()
+        else:
+            again, asked = asked, True
+            found = [] if again else made.read(question, texts, until)
+            if found or not (again or made.killed()):
+                return found
         return read(question, texts, until)
 
     return once
@@ -155,7 +161,7 @@ class Beside:
     def begin(self, question: str) -> None:
         """The question that `read` will be asked for: one for each process, unless it lasts."""
         if self._question is not None and not self._made:
-            self._next(0.0)  # nobody wanted the last one's vector
+            self._next(monotonic() + _SECONDS)  # nobody wanted the last one's vector
         self._question, self._made = question, b""
         self._send(_cut(question))
 

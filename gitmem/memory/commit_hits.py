@@ -155,15 +155,16 @@ def counts(store: Store) -> dict[str, int]:
 def answers(
     store: Store, queries: Sequence[str], wanted: Filter, limit: int, at: str, all_branches: bool
 ) -> Answers:
-    """Of the commits that meet some conditions as of a revision."""
+    """What the commits answer that meet some conditions as of a revision."""
 
     def read(cache: Cache) -> tuple[list[Answer], int]:
         commits = Commits(store, cache, wanted, at, all_branches)
         return [commits.ask(query, limit) for query in queries], commits.wanted.count(cache)
 
     found, waiting = with_history(store, read)
-    reason = unsearched(waiting) if found is None or waiting else ""
-    return Answers(*(found or ([NOTHING] * len(queries), 0)), waiting, reason)
+    if found is None:
+        return Answers([NOTHING] * len(queries), 0, waiting, unsearched(waiting))
+    return Answers(*found, waiting, unsearched(waiting) if waiting else "")
 
 
 class Commits:

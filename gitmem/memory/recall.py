@@ -175,8 +175,9 @@ def answers(
     records (with more, the answer is degraded) and leaves out what `mem.trust` does not let be
     injected. `vectors`: the model that the user chose, which ranks then.
     """
-    encoder = reader.begun(common_words.asked(queries[0])) if len(queries) == 1 else None
-    history = None
+    encoder = history = None
+    if len(queries) == 1 and only != "history":
+        encoder = reader.begun(common_words.asked(queries[0]))  # as `_answer` asks it
     if not hot and commit_hits.searchable(store, wanted, only):  # while the encoder reads
         history = commit_hits.answers(store, queries, wanted, limit, at, all_branches)
 

@@ -41,15 +41,15 @@ class NoteReader:
         """The commit the ref points to, "" while there is none. `former`: a tip to which a ref that
         is gone goes back if nothing newer is known.
         """
-        by_files = self._by_files()
-        if by_files or (by_files is not None and not former):
-            return by_files
+        found = self._whole()
+        if found or (found is not None and not former):
+            return found
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
 
-    def _by_files(self) -> str | None:
-        """The tip by files alone; "" where no ref, backup or reflog names one. None where files do
-        not tell, or the commit has none of its own: it may be missing.
+    def _whole(self) -> str | None:
+        """The tip as files name it; "" where no ref, backup or reflog names one. None where they do
+        not tell, or the commit is not here.
         """
         common = self.git.common_dir
         if gc_roots.in_tables(self.git) or os.path.islink(os.path.join(common, self.ref)):
