@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .core import record
-from .core.errors import MemError, NotARepository
+from .core.errors import GitFailed, MemError, NotARepository
 from .core.plural import many
 from .core.progress import Unseen
 from .engine import cache as cache_file
@@ -140,7 +140,7 @@ class Store:
         more than `most` new records wait, the disk is read-only, another process keeps the cache
         busy, or no `refresh` was asked for. The action may run twice.
         """
-        damaged = 0
+        damaged, failed = 0, False
         for _ in range(_ATTEMPTS):
             tried = cache_file.inode_of(self.repo.mem_dir)
             try:
@@ -158,8 +158,12 @@ class Store:
                     fresh = done is not None
                 self._tell_missing()
                 return action(cache), fresh
-            except MemError:
-                raise
+            except MemError as e:
+                if failed or not isinstance(e, GitFailed):
+                    raise
+                failed = True
+                self.repo.git.close()  # its `cat-file` has packs that are gone by now
+                self.repo.git.found.clear()
             except Exception as e:
                 kind = error_kinds.kind(e, self._cache)
                 words = e.strerror or str(e) if isinstance(e, OSError) else str(e)

@@ -162,3 +162,17 @@ def test_a_repository_that_is_gone_stays_gone_and_may_come_back(
     assert not (repo / ".git").exists()
     (repo / "away").rename(repo / ".git")
     assert mem.recall("which database")["hits"]
+
+
+def test_a_commit_that_was_pruned_meanwhile_ends_no_question(lab: Lab, repo: pathlib.Path) -> None:
+    """The process that reads objects has packs open that git has removed since."""
+    with gitmem.open(repo) as mem:
+        mem.remember(TEXT, paths=["f0.txt"])
+    lab.git(repo, "gc", "-q")
+    with gitmem.open(repo) as mem:
+        mem.recall("which database")
+        lab.git(repo, "commit", "-q", "--amend", "-m", "other words")
+        lab.git(repo, "reflog", "expire", "--expire=all", "--all")
+        lab.git(repo, "gc", "-q", "--prune=now")
+        (hit,) = mem.recall("which database")["hits"]
+        assert hit["body"] == TEXT
