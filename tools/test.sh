@@ -71,7 +71,8 @@ PYTHON=$run/bin/python sh tools/fetch_models.sh
 cd "$envs"
 PATH="$run/bin:$PATH"
 export PATH
-jobs=${GIT_MEM_TEST_JOBS:-auto}
+# Tests wait for processes a third of their time: one worker more than there are processors.
+jobs=${GIT_MEM_TEST_JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 run_tests() { # ARGS: pytest on the installed wheel
   "$run/bin/python" -P -m pytest -q -n "$jobs" --dist worksteal -p no:cacheprovider \
     --rootdir "$root" -c "$root/pyproject.toml" "$@"
