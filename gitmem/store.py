@@ -163,7 +163,7 @@ class Store:
                     raise
                 failed = True
                 self.repo.git.close()  # its `cat-file` has packs that are gone by now
-                self.repo.git.found.clear()
+                self.repo.git.present.clear()
             except Exception as e:
                 kind = error_kinds.kind(e, self._cache)
                 words = e.strerror or str(e) if isinstance(e, OSError) else str(e)

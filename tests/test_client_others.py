@@ -20,33 +20,29 @@ TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
 QUESTION = "which database do orders and invoices use"
 
 
-@pytest.fixture
-def codex(tmp_path: pathlib.Path) -> Iterator[Other]:
-    if not Codex.program.is_file():
-        pytest.skip("no client codex-0.171.0 here: sh tools/fetch_clients.sh")
-    made = Codex(tmp_path / "client")
+def started(client: type[Other], root: pathlib.Path) -> Iterator[Other]:
+    if not client.program.is_file():
+        pytest.skip(f"no client {client.directory.name} here: sh tools/fetch_clients.sh")
+    made = client(root)
     yield made
     made.model.close()
+
+
+@pytest.fixture
+def codex(tmp_path: pathlib.Path) -> Iterator[Other]:
+    yield from started(Codex, tmp_path / "client")
 
 
 @pytest.fixture
 def gemini(tmp_path: pathlib.Path) -> Iterator[Other]:
-    if not Gemini.program.is_file():
-        pytest.skip("no client gemini-0.61.0 here: sh tools/fetch_clients.sh")
     if not shutil.which("node"):
         pytest.skip("no node here")
-    made = Gemini(tmp_path / "client")
-    yield made
-    made.model.close()
+    yield from started(Gemini, tmp_path / "client")
 
 
 @pytest.fixture
 def copilot(tmp_path: pathlib.Path) -> Iterator[Other]:
-    if not Copilot.program.is_file():
-        pytest.skip("no client copilot-1.0.102 here: sh tools/fetch_clients.sh")
-    made = Copilot(tmp_path / "client")
-    yield made
-    made.model.close()
+    yield from started(Copilot, tmp_path / "client")
 
 
 def installed(lab: Lab, agent: Other) -> pathlib.Path:

@@ -63,7 +63,7 @@ class Git:
         # Monotonic time after which a call is ended and counts as failed; None: git takes its time.
         self.until: float | None = None
         self._readers: dict[tuple[str, bool], Objects] = {}
-        self.found: set[str] = set()  # commits that HEAD named and git found: it is asked for often
+        self.present: set[str] = set()  # commits that HEAD named and git has: asked for often
 
     def start(
         self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object
@@ -187,12 +187,12 @@ class Git:
             return False
 
     def has_commit(self, id: str) -> bool:
-        """Whether a commit is here, whole, in a file of its own, or was `found`; told without a
+        """Whether a commit is here, whole, in a file of its own, or is `present`; told without a
         process. False says nothing: it may be in a pack.
         """
         import zlib
 
-        if id in self.found:
+        if id in self.present:
             return True
         if "GIT_OBJECT_DIRECTORY" in self.env:
             return False

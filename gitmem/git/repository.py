@@ -47,7 +47,7 @@ class Repo(NamedTuple):
         if by_files and self.git.has_commit(by_files[0]):
             return by_files[0]
         head = self.commit("HEAD") or ""
-        self.git.found.update([head] if head else [])
+        self.git.present.update([head] if head else [])
         return head
 
     def heads(self) -> list[str]:

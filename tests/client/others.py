@@ -71,6 +71,8 @@ class Other(abc.ABC):
     """One client with a HOME of its own. `missing`: why it cannot be run here, "" where it can."""
 
     name: str
+    directory: pathlib.Path
+    program: pathlib.Path
     missing = ""
     model: Model
 
