@@ -53,7 +53,7 @@ IN_CACHE = (
     (r"llama-cpp-python is not installed", "llama_cpp_python-*.whl"),
     (r"no (?:\S*/)?(\S+): tools/fetch_models\.sh", r"\1"),
     (r"no axe-core", "axe-*.js"),
-    (r"no client ((?:codex|gemini|copilot)-\S+) here:", r"\1/package.json"),
+    (r"no client ([a-z]+\S*) here:", r"\1/package.json"),
     (r"no (?:Claude Code|client) (\S+?)(?: here)?:", r"claude-\1/claude"),
 )
 # What belongs to the case itself: one of several parameters says nothing new.
