@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 from conftest import Lab
@@ -56,6 +58,61 @@ def test_the_action_annotates_writes_sarif_and_sums_up_what_the_branch_teaches(
     again = action(lab, clone, SINCE=base, ONLY="broken secret")
     assert (again.returncode, again.stdout) == (0, "")
     assert json.loads((clone / "git-mem.sarif").read_text())["runs"][0]["results"] == []
+
+
+# `gh api` as the script calls it, with the comments of one pull request in a file.
+GH = """#!{python}
+import json, pathlib, sys
+comments = pathlib.Path("{root}/comments.json")
+known = json.loads(comments.read_text())
+argv = sys.argv[1:]
+assert argv.pop(0) == "api"
+if "{refused}":
+    sys.exit("gh: Resource not accessible by integration (HTTP 403)")
+if argv[:2] == ["--paginate", "repos/o/r/issues/7/comments"]:
+    assert argv[2] == "--jq" and 'startswith("{mark}")' in argv[3]
+    for id, (kind, body) in known.items():
+        if kind == "Bot" and body.startswith("{mark}"):
+            print(id)
+    sys.exit()
+assert argv.pop(0) == "--silent" and argv[-2] == "-F" and argv[-1].startswith("body=@")
+body = pathlib.Path(argv[-1].removeprefix("body=@")).read_text()
+if argv[:2] == ["--method", "PATCH"]:
+    known[argv[2].removeprefix("repos/o/r/issues/comments/")][1] = body
+else:
+    assert argv[0] == "repos/o/r/issues/7/comments", argv
+    known[str(len(known) + 1)] = ["Bot", body]
+comments.write_text(json.dumps(known))
+"""
+MARK = "<!-- git mem -->"
+
+
+def test_the_action_keeps_one_comment_under_the_pull_request_up_to_date(
+    lab: Lab, clone: pathlib.Path
+) -> None:
+    file, gh = lab.root / "comments.json", lab.root / "bin" / "gh"
+    others = {"1": ["User", f"{MARK} a reader's"], "2": ["Bot", "another action's"]}
+    file.write_text(json.dumps(others))
+    gh.parent.mkdir(exist_ok=True)
+
+    def run(since: str, refused: str = "") -> subprocess.CompletedProcess[str]:
+        gh.write_text(GH.format(python=sys.executable, root=lab.root, mark=MARK, refused=refused))
+        gh.chmod(0o755)
+        path = f"{gh.parent}{os.pathsep}{lab.env['PATH']}"
+        return action(lab, clone, PATH=path, PULL="7", GITHUB_REPOSITORY="o/r", SINCE=since)
+
+    assert run("HEAD").returncode == 0 and json.loads(file.read_text()) == others  # nothing taught
+    base = lab.git(clone, "rev-parse", "origin/main").strip()
+    assert run(base).returncode == 1
+    known = json.loads(file.read_text())
+    assert known.pop("3")[1] == (lab.root / "summary").read_text() and known == others
+    assert "1 taught" in (lab.root / "summary").read_text()
+    assert run("HEAD").returncode == 0  # what it had taught is gone
+    known = json.loads(file.read_text())
+    assert "nothing new" in known.pop("3")[1] and known == others
+    refused = run("HEAD", "yes")
+    assert refused.returncode == 0 and "::warning title=git mem::" in refused.stdout
+    assert "HTTP 403" in refused.stderr
 
 
 def test_the_action_passes_where_the_remote_has_no_memories(lab: Lab) -> None:

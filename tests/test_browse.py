@@ -7,8 +7,11 @@ import os
 import pathlib
 import pty
 import select
+import shlex
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -142,6 +145,43 @@ def test_keys_search_open_and_go_back(lab: Lab, repo: pathlib.Path, browse: Any)
     terminal.press("q", "Enter show")
     terminal.press("\x1b", "101 memories")
     assert terminal.ends("q") and terminal.status == 0
+
+
+def test_in_tmux_a_split_pane_shows_it_and_gives_the_shell_back(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    if not shutil.which("tmux"):
+        pytest.skip("no tmux here")
+    socket = str(lab.root / "tmux")
+    env = {**lab.env, "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh", "PS1": "$ "}
+
+    def tmux(*words: str) -> str:
+        argv = ["tmux", "-f", os.devnull, "-S", socket, *words]
+        return subprocess.run(argv, cwd=repo, env=env, capture_output=True, text=True).stdout
+
+    def until(*told: str) -> str:
+        end = time.monotonic() + 60
+        while not all(one in (screen := tmux("capture-pane", "-p")) for one in told):
+            assert time.monotonic() < end, screen
+            time.sleep(0.1)
+        return screen
+
+    tmux("new-session", "-d", "-x", "80", "-y", "24", "/bin/sh")
+    try:
+        until("$")
+        tmux("send-keys", f"{shlex.quote(sys.executable)} -m gitmem browse; echo gone", "Enter")
+        assert until("1 memory", "q quit").count("Use PostgreSQL") == 1
+        tmux("split-window", "-h", "-d", "/bin/sh")  # half the width: 39 columns
+        until("decision: Use P", "q qu…")
+        tmux("send-keys", "/")
+        tmux("send-keys", "-l", "which database")
+        until("WEAK: 1")
+        tmux("send-keys", "Enter")
+        until("q back", "f0.txt")
+        tmux("send-keys", "C-c")
+        assert "Use PostgreSQL" not in until("gone\n")
+    finally:
+        tmux("kill-server")
 
 
 def test_half_a_word_finds_what_has_its_letters(browse: Any) -> None:

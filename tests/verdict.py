@@ -30,7 +30,7 @@ MACHINE = (
         r" pipes|/proc/locks|/proc|gpg|gpgsm|ssh-keygen|ssh-agent|man|sha256sum|shellcheck) here"
     ),
     r"no (bash|bash-completion|zsh|fish|dash|busybox|ksh|mksh) here",
-    r"no chromium here",
+    r"no (chromium|tmux) here",
     r"no axe-core: tools/fetch_clients\.sh brings it",
     r"no (PostgreSQL|pgvector|psycopg) here",
     r"no node here",
