@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+import verdict
 from conftest import Lab
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -232,3 +234,27 @@ def test_it_ends_with_no_word(lab: Lab, repo: pathlib.Path, how: str) -> None:
             server.stdin.close()
             assert server.wait(60) == 0
         assert server.stderr.read() == b""
+
+
+def test_the_protocol_s_inspector_reads_tools_and_answers(lab: Lab, repo: pathlib.Path) -> None:
+    inspector = verdict.CACHE / "inspector-1.0.3"
+    if not shutil.which("node"):
+        pytest.skip("no node here")
+    if not inspector.is_dir():
+        pytest.skip("no inspector: tools/fetch_clients.sh brings it")
+    lab.mem(repo, "remember", TEXT)
+    (lab.root / "package.json").touch()  # it looks for its own beside the working directory
+    program = inspector / "node_modules/@modelcontextprotocol/inspector-cli/build/cli.js"
+    argv = ["node", str(program), "--cli", "git-mem", "mcp", "--method"]
+    asked = [
+        ["tools/list"],
+        ["tools/call", "--tool-name", "recall", "--tool-arg", f"query={QUESTION}"],
+    ]
+    runs = [
+        subprocess.Popen([*argv, *words], cwd=repo, env=lab.env, stdout=subprocess.PIPE)
+        for words in asked
+    ]
+    tools, answer = (json.loads(run.communicate(timeout=60)[0]) for run in runs)
+    assert {t["name"] for t in tools["tools"]} >= {"recall", "show", "remember", "forget", "status"}
+    assert all(t["annotations"] and t["inputSchema"] for t in tools["tools"])
+    assert answer["content"][0]["text"].startswith("HIT: 1 among 1 memory\n")

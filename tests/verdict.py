@@ -31,7 +31,7 @@ MACHINE = (
     ),
     r"no (bash|bash-completion|zsh|fish|dash|busybox|ksh|mksh) here",
     r"no (chromium|tmux) here",
-    r"no axe-core: tools/fetch_clients\.sh brings it",
+    r"no (axe-core|inspector): tools/fetch_clients\.sh brings it",
     r"no (PostgreSQL|pgvector|psycopg) here",
     r"no node here",
     r"no C compiler here|cc makes no preloaded library here",
@@ -53,6 +53,7 @@ IN_CACHE = (
     (r"llama-cpp-python is not installed", "llama_cpp_python-*.whl"),
     (r"no (?:\S*/)?(\S+): tools/fetch_models\.sh", r"\1"),
     (r"no axe-core", "axe-*.js"),
+    (r"no inspector", "inspector-*"),
     (r"no client ([a-z]+\S*) here:", r"\1/package.json"),
     (r"no (?:Claude Code|client) (\S+?)(?: here)?:", r"claude-\1/claude"),
 )
