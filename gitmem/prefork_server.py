@@ -25,6 +25,7 @@ _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _LARGEST = 1 << 18  # bytes of a call: arguments and environment
 _PATIENCE = 2.0  # seconds for the encoder's process to be ready before a call
 _NEW = ".new"  # ends the name of a socket on which nobody listens yet
+_STARTS = 60  # seconds after which nobody ever will
 _REST = 1.0  # seconds after a fork that took no call
 _REHEARSED = "why does the upload step retry twice before it fails"  # any question will do
 
@@ -65,8 +66,9 @@ def _process(common_dir: str, parent: int) -> NoReturn:
         _load()
         _load_model(common_dir)
         mem_dir = memfile.make(common_dir)
-        _sweep(mem_dir)
-        path = os.path.join(mem_dir, f"{memfile.SOCKET}.{os.urandom(4).hex()}")
+        path = os.path.join(mem_dir, f"{memfile.SOCKET}.{os.urandom(4).hex()}{_NEW}")
+        path = prefork.reachable(path).removesuffix(_NEW)
+        _sweep(os.path.dirname(path))
         try:
             _serve(_listen(path), parent, mem_dir)
         finally:
@@ -109,20 +111,23 @@ def _load_model(common_dir: str) -> None:
 def _sweep(mem_dir: str) -> None:
     """Removes the sockets of sessions that were killed."""
     for name in os.listdir(mem_dir):
-        if name.startswith(memfile.SOCKET) and not name.endswith(_NEW):
-            path = os.path.join(mem_dir, name)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked, suppress(OSError):
-                asked.setblocking(False)
-                try:
-                    asked.connect(prefork.reachable(path))
-                except ConnectionRefusedError:
-                    os.unlink(path)
+        if not name.startswith(memfile.SOCKET):
+            continue
+        path = os.path.join(mem_dir, name)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked, suppress(OSError):
+            if name.endswith(_NEW) and time.time() - os.lstat(path).st_mtime < _STARTS:
+                continue
+            asked.setblocking(False)
+            try:
+                asked.connect(path)
+            except ConnectionRefusedError:
+                os.unlink(path)
 
 
 def _listen(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     mask = os.umask(0o177)
-    listener.bind(prefork.reachable(path + _NEW))
+    listener.bind(path + _NEW)
     os.umask(mask)
     listener.listen(8)
     os.rename(path + _NEW, path)

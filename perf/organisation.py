@@ -7,6 +7,9 @@ other, written by the same statements; only the repositories are names), then as
 the statements alone, the answer in a warm process, and `git mem recall --from` as a cold process.
 `--keep` leaves the rows there, `--filled` expects them. With pgvector the index of the vectors is
 made after the rows, as pgvector's manual advises for a first fill.
+
+`--mirrors 10000`: instead, so many small repositories, of ten memories each, are taken in by one
+`git mem index --to`, and looked at once more when nothing is new.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ import argparse
 import itertools
 import json
 import os
+import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import data
+from bench import Bench
 
 from gitmem.core.digest import sha256
 from gitmem.engine.document import prepare
@@ -80,6 +87,38 @@ def fill(url: str, repositories: int, each: int) -> None:
     print(f"\nfilled in {time.monotonic() - begun:.0f} s; {index.meaning or 'with vectors'}")
 
 
+def mirrors(url: str, count: int) -> None:
+    """Bare repositories of one team's memories, each with a remote of its own."""
+    with tempfile.TemporaryDirectory() as temporary:
+        bench = Bench({}, pathlib.Path(temporary))
+        work, one = bench.repo("work", 10), pathlib.Path(temporary, "one.git")
+        with tempfile.TemporaryFile("w+") as lines:
+            lines.writelines(json.dumps(draft) + "\n" for draft in data.memories(10))
+            lines.seek(0)
+            argv = [sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"]
+            subprocess.run(
+                argv, cwd=work, env=bench.env, stdin=lines, stdout=subprocess.DEVNULL, check=True
+            )
+        git = ["git", "clone", "--quiet", "--mirror", "--template=", str(work), str(one)]
+        subprocess.run(git, env=bench.env, check=True)
+        config = (one / "config").read_text()
+        places = []
+        for n in range(count):
+            place = pathlib.Path(temporary, "mirrors", f"{n:05}.git")
+            shutil.copytree(one, place, copy_function=os.link)
+            (place / "config").unlink()
+            named = f"https://{NAME}mirror-{n:05}.git"
+            (place / "config").write_text(config.replace(str(work), named))
+            places.append(str(place))
+        for what in ("taken in", "looked at again"):
+            argv = [sys.executable, "-m", "gitmem", "index", "--to", url, "--json", *places]
+            begun = time.monotonic()
+            told = subprocess.run(argv, env=bench.env, capture_output=True, check=True).stdout
+            took = time.monotonic() - begun
+            print(f"{count} mirrors {what}: {took:.0f} s, {1000 * took / count:.0f} ms each")
+            print(f"  {told[:200].decode()}", file=sys.stderr)
+
+
 class Timed:
     """A connection that adds up the time of its statements, answers and transfers included."""
 
@@ -109,7 +148,11 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--filled", action="store_true")
+    parser.add_argument("--mirrors", type=int, default=0)
     given = parser.parse_args()
+    if given.mirrors:
+        mirrors(given.url, given.mirrors)
+        return
     if not given.filled:
         fill(given.url, given.repositories, given.memories)
     asked, table = data.questions(given.questions), StaticTable()

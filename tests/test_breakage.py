@@ -240,6 +240,24 @@ def test_branch_and_author_pass_the_secret_gate(lab: Lab, where: str) -> None:
     assert token not in "".join(lab.lines(path))
 
 
+def test_a_branch_of_elsewhere_refuses_no_memory(lab: Lab) -> None:
+    """Of a commit that is not here the branch is not, either; nor is a name that holds a secret."""
+    path = lab.repo(commits=1)
+    here = lab.git(path, "rev-parse", "HEAD").strip()
+    token = "ghp_" + "MTX6T5bC6O3hDpHJanr4VjXiMha2mn82r7HQ"
+    anchors = [
+        {"commit": here, "branch": "topic"},
+        {"commit": "1" * 40, "branch": "elsewhere"},
+        {"commit": here, "branch": token},
+        {"commit": here, "branch": "<private>x</private>"},
+    ]
+    rows = [json.dumps({"body": f"Text {n} of the note", **a}) for n, a in enumerate(anchors)]
+    (lab.root / "e").write_text("\n".join(rows))
+    lab.mem(path, "import", str(lab.root / "e"))
+    found = {m["body"][5]: m["anchor"]["branch"] for m in lab.json(path, "list")}
+    assert found == {"0": "topic", "1": "main", "2": None, "3": None}
+
+
 def test_jsonl_export_with_unicode_line_separators_comes_back(lab: Lab) -> None:
     path = lab.repo()
     lab.mem(path, "remember", "first\u2028second\u0085third")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -166,6 +167,27 @@ def test_doctor_says_where_the_server_is_and_who_has_none(lab: Lab, repo: pathli
         lab.mem(repo, "install", agent, "--mcp")
         assert f"{title}: MCP server in '{place(lab, repo, agent)}'" in lab.mem(repo, "doctor")
     assert "MCP" not in problems(lab, repo)
+
+
+@pytest.mark.parametrize("agent", USERS)
+def test_what_doctor_advises_enters_the_server_beside_the_hooks(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
+    lab.mem(repo, "install", agent, "--project")
+    hints = " ".join(str(f.get("hint")) for f in lab.json(repo, "doctor", rc=(0, 1)))
+    (command,) = re.findall(r"`git mem (install [^`]*--mcp)`", hints)
+    lab.mem(repo, *command.split())
+    assert "MCP" not in problems(lab, repo)
+
+
+def test_what_was_made_for_one_file_and_then_another_goes_with_the_last(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    before = files(lab.root)
+    for words in (["copilot"], ["copilot", "--mcp"]):
+        lab.mem(repo, "install", *words)
+    lab.mem(repo, "uninstall", "copilot")
+    assert files(lab.root) == before and not (lab.root / "home" / ".copilot").exists()
 
 
 @pytest.mark.parametrize("agent", USERS)

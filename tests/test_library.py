@@ -164,6 +164,17 @@ def test_a_repository_that_is_gone_stays_gone_and_may_come_back(
     assert mem.recall("which database")["hits"]
 
 
+def test_a_tip_that_is_lost_meanwhile_is_noticed(lab: Lab, repo: pathlib.Path) -> None:
+    with gitmem.open(repo) as mem:
+        mem.remember(TEXT)
+        mem.remember("The parser must not recurse")
+        mem.recall("which database")
+        lost = lab.git(repo, "rev-parse", "refs/notes/mem/team").strip()
+        (repo / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+        assert mem.recall("which database")["hits"][0]["body"] == TEXT
+        assert lab.git(repo, "log", "--format=%h", "refs/notes/mem/team")
+
+
 def test_a_commit_that_was_pruned_meanwhile_ends_no_question(lab: Lab, repo: pathlib.Path) -> None:
     """The process that reads objects has packs open that git has removed since."""
     with gitmem.open(repo) as mem:

@@ -197,7 +197,7 @@ def test_a_call_that_was_given_up_takes_no_fork(lab: Lab, repo: pathlib.Path) ->
         (path,) = sockets(repo)
         for _ in range(3):  # while the fork rehearses
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as hook:
-                hook.connect(str(path))
+                hook.connect(prefork.reachable(str(path)))
                 hook.send(marshal.dumps((prefork.version(), [], {}, str(repo), 0.0)))
         _, spare = below(process.pid)
         time.sleep(1.5)
@@ -248,6 +248,24 @@ def test_of_two_sessions_each_serves_when_the_other_has_ended_or_was_killed(
             assert asked(lab, repo)[1] == "True"
             with served(lab, repo):
                 assert len(sockets(repo) - killed) == 1 and len(sockets(repo)) == 2
+
+
+def test_a_session_that_hangs_takes_the_forks_of_no_other(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the two is asked first. Its own listener takes the call and is silent."""
+    hanging = repo / ".git" / "mem" / f"{memfile.SOCKET}.hangs"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(prefork.reachable(str(hanging)))
+        listener.listen(4096)  # it is asked again and again
+        with served(lab, repo):
+            (serves,) = sockets(repo) - {hanging}
+            for order in ([hanging.name, serves.name], [serves.name, hanging.name]):
+                hook = f"import os\nos.listdir = lambda _: {order}\n"
+                with monkeypatch.context() as patched:
+                    patched.setattr("test_prefork.HOOK", hook + HOOK)
+                    told = asked(lab, repo)[1]
+                assert told == "True"
 
 
 def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
@@ -309,12 +327,39 @@ def test_another_installation_is_not_served(lab: Lab, repo: pathlib.Path) -> Non
         assert asked(lab, repo)[1] == "True"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_container_with_other_files_at_this_path_is_not_served(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    """Its socket can be reached where the two share a `.git`."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no file system may be mounted here")
+    with served(lab, repo):
+        argv = ["unshare", "-m", sys.executable, "-c", HOOK, "UserPromptSubmit"]
+        text = prompt("one", repo)
+        done = subprocess.run(
+            argv, cwd=repo, env=lab.env, input=text, text=True, capture_output=True
+        )
+        assert (done.stdout, done.stderr) == ("", "False")
+        assert asked(lab, repo)[1] == "True"
+
+
 def test_a_place_with_a_long_name_is_served(lab: Lab, repo: pathlib.Path) -> None:
     far = lab.root / ("deep" * 20) / ("deeper" * 20)
     far.parent.mkdir()
     os.rename(repo, far)
+    mem = far / ".git" / "mem"
+    (lab.root / "m").symlink_to(mem)
+    for name in (f"{memfile.SOCKET}.gone", f"{memfile.SOCKET}.gone.new", f"{memfile.SOCKET}.1.new"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
+            dead.bind(str(lab.root / "m" / name))
+    os.utime(mem / f"{memfile.SOCKET}.gone.new", (0, 0))
     with served(lab, far):
         assert asked(lab, far)[1] == "True"
+        left = {path.name for path in mem.glob(f"{memfile.SOCKET}*")} - {
+            p.name for p in sockets(far)
+        }
+        assert left == {f"{memfile.SOCKET}.1.new"}, "somebody may be about to listen there"
 
 
 @pytest.mark.parametrize("words", [0, 1, 2])

@@ -130,13 +130,15 @@ def uninstall(
 def _files(
     log: Ledger, environ: Mapping[str, str], repo: Repo | None, target: str
 ) -> list[tuple[str, str]]:
-    """(scope, file) of all that `install` may have written: servers only where it noted so."""
+    """(scope, file) of all that `install` may have written: servers only where it noted so. Those
+    whose directory was made come last, so that it is empty then.
+    """
     found, top = installed.places(environ, repo, target), repo.top if repo else ""
     if target in targets.AGENTS:
         agent = targets.AGENTS[target]
         servers = [(s, mcp_entry.file(environ, top, agent, s)) for s in (USER, PROJECT)]
         found += [one for one in servers if log.known(one[1]) and one not in found]
-    return found
+    return sorted(found, key=lambda one: len(log.known(one[1]).get("dirs", ())))
 
 
 def everything_here(environ: Mapping[str, str], repo: Repo) -> list[str]:

@@ -36,28 +36,35 @@ def answered(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     try:
         mem = mem_dir(environ)
         sockets = [os.path.join(mem, n) for n in os.listdir(mem) if n.startswith(memfile.SOCKET)]
-        return any(_handed_over(path, argv, environ, begun) for path in sockets)
+        for left, path in zip(range(len(sockets), 0, -1), sockets, strict=True):
+            now = time.monotonic()  # one that hangs leaves the others their share
+            if _handed_over(path, argv, environ, begun, now + (begun + WAIT - now) / left):
+                return True
+        return False
     except Exception:
         return False  # no fork was told to go on
 
 
-def _handed_over(path: str, argv: Sequence[str], environ: Mapping[str, str], begun: float) -> bool:
+def _handed_over(
+    path: str, argv: Sequence[str], environ: Mapping[str, str], begun: float, until: float
+) -> bool:
     import _socket
     import marshal
 
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
-        listener.settimeout(max(begun + WAIT - time.monotonic(), 0.001))
+        call = marshal.dumps((version(), list(argv), dict(environ), os.getcwd(), begun))
         try:
+            listener.settimeout(max(until - time.monotonic(), 0.001))
             listener.connect(reachable(path))
+            if peer(listener) != os.getuid():
+                return False
+            listener.send(call)
+            listener.settimeout(max(until - time.monotonic(), 0.001))
+            if listener.recv(1) != READY:
+                return False
         except OSError:
-            return False  # of a session that was killed
-        if peer(listener) != os.getuid():
-            return False
-        listener.send(marshal.dumps((version(), list(argv), dict(environ), os.getcwd(), begun)))
-        listener.settimeout(max(begun + WAIT - time.monotonic(), 0.001))
-        if listener.recv(1) != READY:
-            return False
+            return False  # of a session that was killed, or hangs
         # Not before: in the queue of a process that hangs they would keep the agent's pipe open.
         fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1))
         listener.sendmsg([GO], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
@@ -77,10 +84,11 @@ def _handed_over(path: str, argv: Sequence[str], environ: Mapping[str, str], beg
 
 
 def version() -> str:
-    """What both sides have to run."""
+    """What both sides have to run, and where: in a container a path means another file."""
     from .. import __version__
 
-    return f"{__version__} {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}"
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return f"{__version__} {package} {os.readlink('/proc/self/ns/mnt')}"
 
 
 def peer(connection: socket) -> int:

@@ -170,9 +170,10 @@ def mcp_servers(store: Store) -> Iterator[Finding]:
     found = installed.state(os.environ, store.repo)
     served = {one.target for one in servers}
     served |= {one.target for one in found if one.scope == installed.PLUGIN}  # it brings one
-    for name in dict.fromkeys(one.target for one in found):
+    for name, scope in {one.target: one.scope for one in found}.items():
         if name in targets.AGENTS and name not in served:
-            hint = f"`git mem install {name} --mcp` enters it"
+            where = " --project" if scope == targets.PROJECT else ""
+            hint = f"`git mem install {name}{where} --mcp` enters it"
             yield Finding(OFF, f"{targets.AGENTS[name].title} has no MCP server of git mem", hint)
 
 

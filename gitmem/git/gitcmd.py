@@ -63,7 +63,7 @@ class Git:
         # Monotonic time after which a call is ended and counts as failed; None: git takes its time.
         self.until: float | None = None
         self._readers: dict[tuple[str, bool], Objects] = {}
-        self.present: set[str] = set()  # commits that HEAD named and git has: asked for often
+        self.present: set[str] = set()  # commits that refs named and git has: asked for often
 
     def start(
         self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object

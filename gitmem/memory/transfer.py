@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import sanitize
+from ..core.errors import Refused
 from ..core.record import title_of
 from ..core.record_fields import FIELDS
 from ..store import Store
+from . import write_gate
 
 # What a draft has from the object of a memory as it is; the rest has other shapes or names there.
 _COPIED = ("created_at", *(f.name for f in FIELDS if f.exported))
@@ -101,5 +103,10 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
             draft["scope"] = scope
         if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
+            draft.pop("branch", None)  # of another repository
             moved += 1
+        try:
+            write_gate.admit(store, {"branch": draft.get("branch")})
+        except Refused:
+            del draft["branch"]  # `remember` notes no such name either
     return moved

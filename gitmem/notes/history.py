@@ -64,6 +64,18 @@ class History:
         self._seen[found[0]] = commit = Commit(found[0], found[2])
         return commit
 
+    def here(self, id: str) -> bool:
+        """Whether a commit is here now, whatever was read before. Of one in a pack git is asked
+        once, until `Git.present` is emptied.
+        """
+        if self.git.has_commit(id):
+            return True
+        self._seen.pop(id, None)
+        if not self.commit(id):
+            return False
+        self.git.present.add(id)
+        return True
+
     def tip(self, more: Iterable[str] = ()) -> Commit | None:
         """The commit the ref points to, None where there is no ref. One that is gone or cannot be
         read is put back first (`ref_repair`; `more`: former tips that others remember). Raises

@@ -61,7 +61,7 @@ class NoteReader:
                 return ""
         except (OSError, ref_files.Unsure):
             return None
-        return id if id and (self.git.has_commit(id) or self.history.commit(id)) else None
+        return id if id and self.history.here(id) else None
 
     def time(self, tip: str) -> str:
         """When a commit of the ref was made, "" where that cannot be said."""
