@@ -72,17 +72,18 @@ def fill(url: str, repositories: int, each: int) -> None:
         vectors = index._db.execute(_VECTORS, (postgres.SCHEMA,)).fetchall()
         for name, _ in vectors:
             index._db.execute(f'DROP INDEX {postgres.SCHEMA}."{name}"')
-        drafts = data.memories(repositories * each)
-        for n in range(repositories):
-            part = list(itertools.islice(drafts, each))
-            index.write(f"{NAME}{n:05}", "0" * 40, table.space, rows(part, table), [])
-            print(
-                f"\r{n + 1} repositories, {time.monotonic() - begun:.0f} s", end="", file=sys.stderr
-            )
-        for _, statement in vectors:
-            print(f"\nrows written in {time.monotonic() - begun:.0f} s", file=sys.stderr)
-            index._db.execute("SET maintenance_work_mem = '2GB'")
-            index._db.execute(statement)
+        try:
+            drafts = data.memories(repositories * each)
+            for n in range(repositories):
+                part = list(itertools.islice(drafts, each))
+                index.write(f"{NAME}{n:05}", "0" * 40, table.space, rows(part, table), [])
+                told = f"\r{n + 1} repositories, {time.monotonic() - begun:.0f} s"
+                print(told, end="", file=sys.stderr)
+        finally:
+            for _, statement in vectors:
+                print(f"\nrows written in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+                index._db.execute("SET maintenance_work_mem = '2GB'")
+                index._db.execute(statement)
         index.finish()
     print(f"\nfilled in {time.monotonic() - begun:.0f} s; {index.meaning or 'with vectors'}")
 

@@ -5,6 +5,7 @@ hot paths load none.
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import subprocess
 import sys
@@ -182,6 +183,7 @@ def imports(source: str, name: str = "gitmem.x") -> set[str]:
     return found
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     return {
         name_of(path): imports(path.read_text(encoding="utf-8"), name_of(path))

@@ -24,6 +24,7 @@ from ..store import Store
 from .pager import Held
 
 _PAUSE = 80  # milliseconds without a key after which a search begins
+_LOOK = 1000  # milliseconds: curses misses a change of size in the instant before it waits
 _HITS = 50
 _FAR = 10**9
 _COLOUR = re.compile("\x1b\\[(\\d*)m")
@@ -80,7 +81,7 @@ class Browser:
     def run(self) -> None:
         while True:
             self.draw()
-            self.window.timeout(_PAUSE if self.stale else -1)
+            self.window.timeout(_PAUSE if self.stale else _LOOK)
             try:
                 key = self.window.get_wch()
             except curses.error:  # no key in time, a signal, or the terminal is gone
