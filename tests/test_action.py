@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -113,6 +114,26 @@ def test_the_action_keeps_one_comment_under_the_pull_request_up_to_date(
     refused = run("HEAD", "yes")
     assert refused.returncode == 0 and "::warning title=git mem::" in refused.stdout
     assert "HTTP 403" in refused.stderr
+
+
+def test_without_git_mem_the_action_installs_the_one_beside_it(
+    lab: Lab, clone: pathlib.Path
+) -> None:
+    place = lab.root / "action"
+    (place / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "action.sh", place / "tools")
+    git_mem = shutil.which("git-mem", path=lab.env["PATH"])
+    stub = f'mkdir -p "$PREFIX/bin"\nln -s {git_mem} "$PREFIX/bin/git-mem"\n'
+    (place / "install.sh").write_text(stub)
+    bare = lab.root / "bare"
+    bare.mkdir()
+    for name in "git sh dirname mktemp rm cat mkdir ln".split():
+        (bare / name).symlink_to(shutil.which(name) or name)
+    inputs = {"GITHUB_ACTION_PATH": str(place), "RUNNER_TEMP": str(lab.root / "temp")}
+    done = action(lab, clone, PATH=str(bare), SINCE="origin/main", **inputs)
+    assert done.returncode == 1 and "::group::installing git mem" in done.stdout, done.stderr
+    assert (lab.root / "temp" / "git-mem" / "bin" / "git-mem").exists()
+    assert "1 taught" in (lab.root / "summary").read_text()
 
 
 def test_the_action_passes_where_the_remote_has_no_memories(lab: Lab) -> None:

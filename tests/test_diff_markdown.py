@@ -45,7 +45,7 @@ def about(title: str) -> dict[str, Any]:
         "base": {"name": title},
         "tip": {"name": "topic"},
         "teaches": [one],
-        "changes": [{"before": one, "after": one}],
+        "changes": [{"before": memory(f"{title} before"), "after": one}],
         "contradicts": [{"memory": one, "against": one, "by": "another value"}],
         "forgets": [memory("x", type=title)],
         "stale": [{**one, "paths": [{"path": title, "state": "gone"}]}],
@@ -73,6 +73,31 @@ def test_long_lists_and_titles_are_cut() -> None:
     text = list(diff_markdown.lines(found))
     assert "- … and 10 more" in text and max(map(len, text)) < 500
     assert sum(line.startswith("- `decision` `number") for line in text) == 20
+
+
+@pytest.mark.quick
+def test_what_may_not_be_public_is_left_out_or_masked() -> None:
+    private = memory("for me alone", scope="private")
+    found = {
+        **about("deploy with ghp_" + "MTX6T5bC6O3hDpHJanr4VjXiMha2mn82r7HQ"),
+        "base": {"name": "1a" * 20},
+        "teaches": [private, memory("for all", scope="team")],
+        "contradicts": [{"memory": memory("for all"), "against": private, "by": "a value"}],
+        "stale": [{**private, "paths": []}],
+    }
+    text = "\n".join(diff_markdown.lines(found))
+    assert "for me alone" not in text and "deploy with [redacted: github" in text
+    assert "ghp_" not in text
+    assert "From `1a1a1a1a1a1a` to `topic`: 1 taught, 1 changed, 1 forgotten. 3 private" in text
+
+
+@pytest.mark.quick
+def test_of_a_change_that_keeps_the_title_the_title_stands_once() -> None:
+    one = memory("the same")
+    text = "\n".join(
+        diff_markdown.lines({**about("x"), "changes": [{"before": one, "after": one}]})
+    )
+    assert text.count("the same") == 1
 
 
 def test_the_command_prints_what_a_branch_teaches(lab: Lab) -> None:

@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from conftest import Lab
@@ -104,3 +105,16 @@ def test_an_old_python_and_wrong_words_are_refused(lab: Lab, home: pathlib.Path)
     assert "needs Python 3.11" in script(lab, rc=1, PYTHON="false")
     assert "usage: sh install.sh [--uninstall]" in script(lab, "--help", rc=2)
     assert files(home) == {}
+
+
+def test_the_source_archive_has_all_that_tests_and_packagers_read() -> None:
+    """All of the repository's top but what is of git and of CI."""
+    project = tomllib.loads((SCRIPT.parent / "pyproject.toml").read_text("utf-8"))
+    archived = {
+        name.lstrip("/")
+        for name in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    }
+    argv = ["git", "-C", str(SCRIPT.parent), "ls-files"]
+    listed = subprocess.run(argv, capture_output=True, text=True).stdout.splitlines()
+    tops = {path.partition("/")[0] for path in listed}
+    assert tops <= archived | {".ci", ".gitignore", "pyproject.toml"}

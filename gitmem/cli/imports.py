@@ -127,13 +127,14 @@ def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: 
     left = [one for one in skipped if not one.broken]
     for one in broken:
         refused(f"'{one.where}': {one.why}" if one.where else one.why)
-    moved = transfer.settle(place.store, drafts, scope)
+    unknown = transfer.settle(place.store, drafts, scope)
     how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
     results = [*remember.remember_many(place.store, drafts, **how)]
     for i, (draft, r) in enumerate(zip(drafts, results, strict=True), 1):
         if r.status == "refused":
             source = draft.get("source")
             refused(f"'{source}': {r.reason}" if source else f"memory {i}: {r.reason}")
+    moved = sum(results[i].status == "stored" for i in unknown)
     counts, would = _counts(results, "stored", "duplicate", "refused"), _would(dry)
     failed = counts["refused"] + len(broken)
     new = [r for r in results if r.status == "stored" and name]

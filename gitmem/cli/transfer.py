@@ -42,10 +42,14 @@ def export_command(
         if output or format or scope:
             raise UsageError("`git mem export claude` takes no --output, --format or --scope")
         return export_claude(store, limit, remove, dry_run, quiet)
-    output, format, scope = output or "-", format or "jsonl", scope or "team"
+    output, format = output or "-", format or "jsonl"
     _check(what, output, format, as_json)
     which = Filter(scope="" if scope == "all" else scope)
     items = listing.list_memories(store, which, all_branches=True).items
+    if not scope:
+        every, items = items, [item for item in items if item["scope"] != "private"]
+        if left := len(every) - len(items):
+            store.warn(f"{left} private left out (--scope all)")
     several = sum("alternatives" in item for item in items)
     if several:
         have = f"{many(several, 'memory')} {'has' if several == 1 else 'have'}"

@@ -88,15 +88,15 @@ def read(text: str) -> Iterator[dict[str, Any] | str]:
     return from_jsonl(text.removeprefix("\ufeff"))
 
 
-def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
+def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> set[int]:
     """Makes drafts from elsewhere ones for this repository; `scope`: "" for what each says. Returns
-    how many go to HEAD: no such commit here.
+    the places of those that go to HEAD: no such commit here.
     """
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
     ids = store.repo.git.ids([name + "^{commit}" for name in names])
     here = {name for name, id in zip(names, ids, strict=True) if id}
-    moved = 0
-    for draft in drafts:
+    moved = set()
+    for place, draft in enumerate(drafts):
         for name in ("id", "status", "retrieval", "score", "anchor"):
             draft.pop(name, None)
         if scope:
@@ -104,7 +104,7 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> int:
         if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
             draft.pop("branch", None)  # of another repository
-            moved += 1
+            moved.add(place)
         try:
             write_gate.admit(store, {"branch": draft.get("branch")})
         except Refused:

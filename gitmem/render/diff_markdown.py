@@ -1,9 +1,9 @@
 """`git mem diff` as a comment under a pull request, in GitHub's Markdown.
 
-Promise: nothing that a memory says fires. Each of its words stands in a code span, which ends only
-by as many backticks as it began with: one more than any run within. In one there is no mention, no
-link, no reference to an issue, no HTML. Code spans end with their line, and no line begins with a
-memory's text.
+Promises: a private memory is left out, a secret is masked, and nothing that a memory says fires.
+Each of its words stands in a code span, which ends only by as many backticks as it began with: one
+more than any run within. In one there is no mention, no link, no reference to an issue, no HTML.
+Code spans end with their line, and no line begins with a memory's text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..core import redact
 from ..core.sanitize import inert
 
 MOST = 20  # memories of a kind
@@ -24,13 +25,16 @@ KINDS = {
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """The lines of the comment about an object of `git mem diff`."""
-    base, tip = _code(found["base"]["name"]), _code(found["tip"]["name"])
+    base, tip = _code(_short(found["base"]["name"])), _code(_short(found["tip"]["name"]))
+    public = {kind: [item for item in found[kind] if not _private(item)] for kind in KINDS}
     yield "### Memories"
     yield ""
-    counts = [f"{len(found[k])} {name}" for k, name in KINDS.items() if found[k]]
-    yield f"From {base} to {tip}: {', '.join(counts) or 'nothing new'}."
+    counts = [f"{len(public[k])} {name}" for k, name in KINDS.items() if public[k]]
+    left_out = sum(len(found[kind]) - len(public[kind]) for kind in KINDS)
+    private = f" {left_out} private left out." if left_out else ""
+    yield f"From {base} to {tip}: {', '.join(counts) or 'nothing new'}.{private}"
     for kind, name in KINDS.items():
-        items = found[kind]
+        items = public[kind]
         if items:
             yield from ("", f"#### {name.capitalize()}", "")
         yield from (f"- {_said(kind, item)}" for item in items[:MOST])
@@ -38,9 +42,20 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             yield f"- … and {len(items) - MOST} more"
 
 
+def _private(item: dict[str, Any]) -> bool:
+    named = (item, *(item.get(part, {}) for part in ("before", "after", "memory", "against")))
+    return any(memory.get("scope") == "private" for memory in named)
+
+
+def _short(name: str) -> str:
+    """A revision as people name it: of a commit's id the beginning."""
+    return name[:12] if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", name) else name
+
+
 def _said(kind: str, item: dict[str, Any]) -> str:
     if kind == "changes":
-        return f"{_memory(item['after'])}<br>before: {_code(item['before']['title'])}"
+        before, after = item["before"]["title"], _memory(item["after"])
+        return after if before == item["after"]["title"] else f"{after}<br>before: {_code(before)}"
     if kind == "contradicts":
         word = "supersedes" if item["by"] == "supersedes" else "may contradict"
         return f"{_memory(item['memory'])}<br>{word} {_memory(item['against'])}"
@@ -57,6 +72,7 @@ def _memory(item: dict[str, Any]) -> str:
 
 def _code(text: str) -> str:
     """The text as a code span of one line."""
+    text = redact.mask(text, redact.find(text))
     text = " ".join(inert(text, lines=False).split()) or "(empty)"
     text = text if len(text) <= _LONG else text[: _LONG - 1] + "…"
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
