@@ -122,7 +122,7 @@ class Store:
     @functools.cached_property
     def table(self) -> embed.StaticTable:
         try:
-            return embed.StaticTable()
+            return _packaged()
         except embed.TableDamaged as e:
             message = f"the packaged embedding table is unusable: {e}"
             raise MemError(message, hint="install git mem again") from e
@@ -266,6 +266,12 @@ class Store:
         self.close_cache()
         self.close_history()
         self.repo.git.close()
+
+
+@functools.cache
+def _packaged() -> embed.StaticTable:
+    """One for all stores of a process: who asks thousands of repositories maps the file once."""
+    return embed.StaticTable()
 
 
 def open_store(

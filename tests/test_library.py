@@ -164,6 +164,12 @@ def test_a_repository_that_is_gone_stays_gone_and_may_come_back(
     assert mem.recall("which database")["hits"]
 
 
+def test_all_stores_of_a_process_have_one_table(lab: Lab, repo: pathlib.Path) -> None:
+    """`index --to` opens thousands."""
+    with gitmem.open(repo) as one, gitmem.open(lab.repo("other")) as other:
+        assert one._store.table is other._store.table
+
+
 def test_a_tip_that_is_lost_meanwhile_is_noticed(lab: Lab, repo: pathlib.Path) -> None:
     with gitmem.open(repo) as mem:
         mem.remember(TEXT)
