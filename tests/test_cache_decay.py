@@ -8,6 +8,8 @@ import pytest
 import shops
 from shops import Shop
 
+from gitmem import worker
+from gitmem.doctor import memory_checks
 from gitmem.engine import cache as cache_file
 from gitmem.engine import cache_check
 
@@ -67,3 +69,20 @@ def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_tabl
         opened.set_codes({3: code})
     assert "differs from its text" in cache_check.check_all(opened, shop.store.table)
     opened.close()
+
+
+def test_a_cache_too_large_for_a_copy_is_not_called_damaged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker, which has a limit, would throw a sound one away every day."""
+
+    def short_of_memory(cache: object) -> None:
+        raise MemoryError
+
+    shop.restore()
+    monkeypatch.setattr(cache_check, "copied_in_memory", short_of_memory)
+    before = shop.db.stat().st_ino
+    worker._check(shop.store)
+    assert (shop.mem / "checked").exists() and shop.db.stat().st_ino == before
+    (finding,) = memory_checks.cached(shop.store)
+    assert finding.level == "ok" and "memory is too short" in finding.text

@@ -219,8 +219,8 @@ def cached(store: Store) -> list[Finding]:
                 if index.pending(opened, store.sources):
                     found.append(Finding(OK, "the notes moved since; the next recall catches up"))
                 return found
-    except (cache_check.Busy, cache.Moved):
-        return [Finding(OK, "the cache is being written at this moment, so it was not compared")]
+    except (cache_check.NotChecked, cache.Moved) as e:
+        return [Finding(OK, f"the cache was not compared with its lines: {e}")]
     except (cache.Damaged, sqlite3.DatabaseError) as e:
         damage = str(e)
 

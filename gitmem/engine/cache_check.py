@@ -60,22 +60,30 @@ _COMPARED = {
 }
 
 
-class Busy(Exception):
-    """Others write to the cache and let nobody look; it says nothing about damage."""
+class NotChecked(Exception):
+    """Why a cache cannot be judged now; it says nothing about damage."""
+
+
+_REASONS = {
+    ("SQLITE_BUSY", "SQLITE_LOCKED"): "it is being written at this moment",
+    ("SQLITE_NOMEM",): "memory is too short for a copy",
+}
 
 
 def check_all(cache: Cache, table: StaticTable | None = None, progress: Progress = Unseen) -> str:
     """The first thing wrong with a cache, "" where nothing is.
 
-    Raises Busy, and Moved where the cache was removed or replaced meanwhile; TableDamaged.
+    Raises NotChecked, and Moved where the cache was removed or replaced meanwhile; TableDamaged.
     """
     table = table or StaticTable()
     try:
         with closing(Cache(copied_in_memory(cache), "memory", "")) as copy:
             wrong = _wrong(copy, table, progress)
     except Exception as e:  # a value of any shape may stand in a damaged file
-        if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise Busy from e
+        name = "SQLITE_NOMEM" if isinstance(e, MemoryError) else getattr(e, "sqlite_errorname", "")
+        for names, reason in _REASONS.items():
+            if name.startswith(names):
+                raise NotChecked(reason) from e
         wrong = str(e) or type(e).__name__
     if wrong and cache.moved():
         raise Moved("the cache was removed or replaced while it was checked")

@@ -47,6 +47,6 @@ def kind(e: Exception, cache: Cache | None, check: bool = True) -> str:
 
         try:
             return DAMAGED if cache_check.check_all(cache) else OURS
-        except (cache_check.Busy, cache_check.TableDamaged, Moved):
+        except (cache_check.NotChecked, cache_check.TableDamaged, Moved):
             pass
     return OURS
