@@ -309,12 +309,14 @@ def _check(store: Store) -> None:
     # Before the check: one that is killed is not repeated with every commit.
     os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     os.utime(stamp)
-    try:
-        damage, _ = store.with_cache(
-            lambda cache: cache_check.check_all(cache, store.table) if cache.how == "file" else ""
-        )
-    except cache_check.NotChecked:
-        return  # writers check what they write; `doctor` has more memory than a worker
+
+    def wrong(cache: Cache) -> str:
+        try:
+            return cache_check.check_all(cache, store.table) if cache.how == "file" else ""
+        except cache_check.NotChecked:
+            return ""  # writers check what they write; `doctor` has more memory than a worker
+
+    damage, _ = store.with_cache(wrong)
     if damage:
         _log(store, f"the cache was damaged ({damage}) and was made anew")
         store.discard()

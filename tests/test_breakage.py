@@ -240,6 +240,16 @@ def test_branch_and_author_pass_the_secret_gate(lab: Lab, where: str) -> None:
     assert token not in "".join(lab.lines(path))
 
 
+def test_an_export_says_what_it_leaves_out(lab: Lab) -> None:
+    path = lab.repo()
+    lab.mem(path, "remember", "for all")
+    lab.mem(path, "remember", "for me", "--private")
+    assert lab.said(path, "export") == "1 private left out (--scope all)\n"
+    assert lab.said(path, "export", "--scope", "team") == ""
+    assert "for me" not in lab.mem(path, "export")
+    assert "for me" in lab.mem(path, "export", "--scope", "all")
+
+
 def test_a_branch_of_elsewhere_refuses_no_memory(lab: Lab) -> None:
     """Of a commit that is not here the branch is not, either; nor is a name that holds a secret."""
     path = lab.repo(commits=1)

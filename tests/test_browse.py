@@ -169,7 +169,9 @@ def test_in_tmux_a_split_pane_shows_it_and_gives_the_shell_back(
     tmux("new-session", "-d", "-x", "80", "-y", "24", "/bin/sh")
     try:
         until("$")
-        tmux("send-keys", f"{shlex.quote(sys.executable)} -m gitmem browse; echo gone", "Enter")
+        tmux(
+            "send-keys", f"{shlex.quote(sys.executable)} -m gitmem browse; echo go''ne $?", "Enter"
+        )
         assert until("1 memory", "q quit").count("Use PostgreSQL") == 1
         tmux("split-window", "-h", "-d", "/bin/sh")  # half the width: 39 columns
         until("decision: Use P", "q qu…")
@@ -179,7 +181,7 @@ def test_in_tmux_a_split_pane_shows_it_and_gives_the_shell_back(
         tmux("send-keys", "Enter")
         until("q back", "f0.txt")
         tmux("send-keys", "C-c")
-        assert "Use PostgreSQL" not in until("gone\n")
+        assert "Use PostgreSQL" not in until("gone 0\n")
     finally:
         tmux("kill-server")
 

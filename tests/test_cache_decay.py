@@ -76,13 +76,17 @@ def test_a_cache_too_large_for_a_copy_is_not_called_damaged(
 ) -> None:
     """The worker, which has a limit, would throw a sound one away every day."""
 
+    tried = []
+
     def short_of_memory(cache: object) -> None:
+        tried.append(cache)
         raise MemoryError
 
     shop.restore()
     monkeypatch.setattr(cache_check, "copied_in_memory", short_of_memory)
     before = shop.db.stat().st_ino
     worker._check(shop.store)
+    assert len(tried) == 1
     assert (shop.mem / "checked").exists() and shop.db.stat().st_ino == before
     (finding,) = memory_checks.cached(shop.store)
     assert finding.level == "ok" and "memory is too short" in finding.text

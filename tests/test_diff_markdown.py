@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from conftest import Lab
 from markdown_it import MarkdownIt
 from places import commit
 
+from gitmem.core.record import title_of
 from gitmem.render import diff_markdown
 
 HOSTILE = (
@@ -89,6 +91,15 @@ def test_what_may_not_be_public_is_left_out_or_masked() -> None:
     assert "for me alone" not in text and "deploy with [redacted: github" in text
     assert "ghp_" not in text
     assert "From `1a1a1a1a1a1a` to `topic`: 1 taught, 1 changed, 1 forgotten. 3 private" in text
+
+
+@pytest.mark.quick
+def test_of_a_secret_that_a_title_cuts_in_two_no_part_is_shown() -> None:
+    word = "".join(random.Random(3).choices("abcdefghkmnpqrstuvwxyzABCDEFGH23456789", k=70))
+    body = f"postgres://bob:{word}@db.corp/shop is the database"
+    cut = memory(title_of({"body": body}), body=body)
+    text = "\n".join(diff_markdown.lines({**about("x"), "teaches": [cut]}))
+    assert word[:40] in cut["title"] and word[:8] not in text and "redacted" in text
 
 
 @pytest.mark.quick

@@ -251,10 +251,10 @@ def test_the_protocol_s_inspector_reads_tools_and_answers(lab: Lab, repo: pathli
         ["tools/call", "--tool-name", "recall", "--tool-arg", f"query={QUESTION}"],
     ]
     runs = [
-        subprocess.Popen([*argv, *words], cwd=repo, env=lab.env, stdout=subprocess.PIPE)
+        subprocess.run([*argv, *words], cwd=repo, env=lab.env, capture_output=True, timeout=120)
         for words in asked
     ]
-    tools, answer = (json.loads(run.communicate(timeout=60)[0]) for run in runs)
+    tools, answer = (json.loads(run.stdout) for run in runs)
     assert {t["name"] for t in tools["tools"]} >= {"recall", "show", "remember", "forget", "status"}
     assert all(t["annotations"] and t["inputSchema"] for t in tools["tools"])
     assert answer["content"][0]["text"].startswith("HIT: 1 among 1 memory\n")

@@ -268,6 +268,25 @@ def test_a_session_that_hangs_takes_the_forks_of_no_other(
                 assert told == "True"
 
 
+def test_each_session_gets_its_share_of_the_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[float] = []
+
+    def hangs(path: str, argv: object, environ: object, begun: float, until: float) -> bool:
+        ends.append(until - begun)
+        return False
+
+    (tmp_path / ".git" / "mem").mkdir(parents=True)
+    for n in range(3):
+        (tmp_path / ".git" / "mem" / f"{memfile.SOCKET}.{n}").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prefork, "_handed_over", hangs)
+    assert not prefork.answered(["UserPromptSubmit"], {})
+    first, second, third = ends
+    assert prefork.WAIT / 3 <= first < second < third <= prefork.WAIT * 1.001
+
+
 def test_only_prompts_are_handed_over(lab: Lab, repo: pathlib.Path) -> None:
     with served(lab, repo):
         assert asked(lab, repo, event="Stop") == ("", "False")

@@ -44,11 +44,11 @@ def export_command(
         return export_claude(store, limit, remove, dry_run, quiet)
     output, format = output or "-", format or "jsonl"
     _check(what, output, format, as_json)
-    which = Filter(scope="" if scope == "all" else scope)
+    which = Filter(scope="" if scope == "all" else scope or "team")
     items = listing.list_memories(store, which, all_branches=True).items
     if not scope:
-        every, items = items, [item for item in items if item["scope"] != "private"]
-        if left := len(every) - len(items):
+        every = listing.list_memories(store, Filter(), all_branches=True).items
+        if left := len({item["id"] for item in every} - {item["id"] for item in items}):
             store.warn(f"{left} private left out (--scope all)")
     several = sum("alternatives" in item for item in items)
     if several:

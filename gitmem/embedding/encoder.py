@@ -40,7 +40,7 @@ EARLY = 4  # layers of six; `tools/train_capture.py` needs new weights where it 
 # Weights that are widened and multiplied at a time, whole columns of a matrix. They fit in the
 # second-level cache, and with up to 20 tokens OpenBLAS has at most a million products to make for
 # them, which it does without copying them first (SKYLAKEX, `sgemm_small_matrix_permit`). By whole
-# matrices a question of 15 tokens takes 13 ms, not 9; another number rounds some values otherwise.
+# matrices a question takes half as long again; another number rounds some values otherwise.
 _BLOCK = 384 * 128
 _ROWS = 32  # tokens at a time in `_gelu`: what it reads and writes fits in the cache
 
@@ -68,7 +68,7 @@ class Encoder:
 
     def pack(self) -> None:
         """Copies the weights into the order in which they are read: 11 MB, and a question then
-        takes a tenth less time. Not one bit of a vector differs. Where memory is short the file's
+        takes a sixth less time. Not one bit of a vector differs. Where memory is short the file's
         stay.
         """
         try:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import redact
+from ..core.record import title_of
 from ..core.sanitize import inert
 
 MOST = 20  # memories of a kind
@@ -54,8 +55,9 @@ def _short(name: str) -> str:
 
 def _said(kind: str, item: dict[str, Any]) -> str:
     if kind == "changes":
-        before, after = item["before"]["title"], _memory(item["after"])
-        return after if before == item["after"]["title"] else f"{after}<br>before: {_code(before)}"
+        before, after = _title(item["before"]), _memory(item["after"])
+        same = before == _title(item["after"])
+        return after if same else f"{after}<br>before: {_code(before)}"
     if kind == "contradicts":
         word = "supersedes" if item["by"] == "supersedes" else "may contradict"
         return f"{_memory(item['memory'])}<br>{word} {_memory(item['against'])}"
@@ -67,7 +69,15 @@ def _said(kind: str, item: dict[str, Any]) -> str:
 
 
 def _memory(item: dict[str, Any]) -> str:
-    return f"{_code(item['type'])} {_code(item['title'])} ({_code(item['id'][:8])})"
+    return f"{_code(item['type'])} {_code(_title(item))} ({_code(item['id'][:8])})"
+
+
+def _title(item: dict[str, Any]) -> str:
+    """Of a title that is the text's beginning no secret that it cuts in two."""
+    title, body = str(item["title"]), str(item.get("body") or "")
+    if title != title_of({"body": body}):
+        return title
+    return title_of({"body": redact.mask(body, redact.find(body))})
 
 
 def _code(text: str) -> str:
