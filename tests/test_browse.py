@@ -154,6 +154,7 @@ def test_in_tmux_a_split_pane_shows_it_and_gives_the_shell_back(
         pytest.skip("no tmux here")
     socket = str(lab.root / "tmux")
     env = {**lab.env, "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh", "PS1": "$ "}
+    env |= {"COLUMNS": "80", "LINES": "24"}  # a shell may have exported them
 
     def tmux(*words: str) -> str:
         argv = ["tmux", "-f", os.devnull, "-S", socket, *words]

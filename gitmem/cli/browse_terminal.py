@@ -6,6 +6,7 @@ out again.
 """
 
 import curses
+import os
 import re
 import signal
 import sys
@@ -24,7 +25,6 @@ from ..store import Store
 from .pager import Held
 
 _PAUSE = 80  # milliseconds without a key after which a search begins
-_LOOK = 1000  # milliseconds: curses misses a change of size in the instant before it waits
 _HITS = 50
 _FAR = 10**9
 _COLOUR = re.compile("\x1b\\[(\\d*)m")
@@ -51,6 +51,8 @@ def show(store: Store, wanted: Filter, at: str) -> None:
             every = listing.list_memories(store, wanted, all_branches=True, at=at).items
             store.progress = Unseen
             curses.set_escdelay(25)
+            for name in ("COLUMNS", "LINES"):  # curses would follow no change of size
+                os.environ.pop(name, None)
             signal.signal(signal.SIGQUIT, signal.default_int_handler)  # Ctrl-\, as Ctrl-C
             with suppress(KeyboardInterrupt):
                 curses.wrapper(lambda window: Browser(window, store, wanted, at, every).run())
@@ -81,7 +83,7 @@ class Browser:
     def run(self) -> None:
         while True:
             self.draw()
-            self.window.timeout(_PAUSE if self.stale else _LOOK)
+            self.window.timeout(_PAUSE if self.stale else -1)
             try:
                 key = self.window.get_wch()
             except curses.error:  # no key in time, a signal, or the terminal is gone
