@@ -82,14 +82,15 @@ def settle(repo: pathlib.Path) -> None:
 
 @pytest.fixture
 def hooks(lab: Lab) -> Hooks:
-    repo = lab.repo()
-    lab.mem(repo, "init")
-    lab.mem(repo, "install", "git")
-    lab.mem(repo, "config", "capture", "all")
-    lab.mem(repo, "config", "promptContext", "true")
-    made = Hooks(lab, repo)
-    busy(made)
-    return made
+    def make(path: pathlib.Path) -> None:
+        lab._made(path, 1)
+        lab.mem(path, "init")
+        lab.mem(path, "install", "git")
+        lab.mem(path, "config", "capture", "all")
+        lab.mem(path, "config", "promptContext", "true")
+        busy(Hooks(lab, path))
+
+    return Hooks(lab, lab.copied("repo", "with all that hooks leave", make))
 
 
 def names(mem: pathlib.Path) -> list[str]:
