@@ -22,7 +22,7 @@ from typing import Any
 import data
 
 from gitmem.core import record
-from gitmem.store import open_store
+from gitmem.store import Store, open_store
 
 REF, EACH, AT_ONCE = "refs/notes/mem/team", 10, 20_000
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {
@@ -65,19 +65,25 @@ def timed(what: str, where: pathlib.Path, *argv: str) -> None:
     print(f"| {what} | {time.monotonic() - begun:.1f} s | {(kib(where) - before) / 1024:.1f} MiB |")
 
 
-def measure(top: pathlib.Path, count: int) -> None:
-    hub, rng = top / "hub", random.Random(1)
-    git(top, "init", "-q", "--bare", "hub")
-    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
-        git(hub, "config", key, "true")
-    store = open_store(ENV, str(hub))
-    about = iter(commits(hub, -(-count // EACH)))
-    drafts, size, begun = data.memories(count), 0, time.monotonic()
+def write(store: Store, where: pathlib.Path, count: int, rng: random.Random) -> int:
+    """Puts so many memories into a repository without commits; returns the bytes of the lines."""
+    about = iter(commits(where, -(-count // EACH)))
+    drafts, size = data.memories(count), 0
     while part := list(itertools.islice(drafts, AT_ONCE)):
         anchors = list(itertools.islice(about, -(-len(part) // EACH)))
         items = [(anchors[i // EACH], line(draft, rng)) for i, draft in enumerate(part)]
         size += sum(len(text) + 1 for _, text in items)
         store.append("team", items, "perf")
+    return size
+
+
+def measure(top: pathlib.Path, count: int) -> None:
+    hub, rng = top / "hub", random.Random(1)
+    git(top, "init", "-q", "--bare", "hub")
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        git(hub, "config", key, "true")
+    store, begun = open_store(ENV, str(hub)), time.monotonic()
+    size = write(store, hub, count, rng)
     print(
         f"\n{count:,} memories, {size / 2**20:.0f} MiB of lines, {time.monotonic() - begun:.0f} s"
     )

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import tempfile
 import time
 
 import data
+import notes_scale
 import numpy as np
 from bench import Bench
 
@@ -57,6 +59,7 @@ print(taken, peak.split()[1])
 """
 GIT_MEM = os.path.join(os.path.dirname(sys.executable), "git-mem")
 OFF = {"GIT_MEM_ENCODER": "false"}
+DIRECT = 100_000  # memories; of more the lines are written without `remember`, which looks at each
 PATIENT = {"GIT_MEM_PATIENCE": "100"}  # a busy machine must not cut short what is measured
 
 
@@ -77,11 +80,17 @@ class Generated:
 
 
 def store_of(bench: Bench, size: int) -> pathlib.Path:
-    path = bench.repo(f"store-{size}", 1000)
-    lines = "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=bench.commits(path)))
+    path = bench.repo(f"store-{size}", 1000 if size <= DIRECT else 0)
     git_mem = [sys.executable, "-m", "gitmem"]
     bench.env.update(OFF)  # no worker that makes vectors beside
-    bench.once([*git_mem, "remember", "--jsonl", "-"], path, lines)
+    if size <= DIRECT:
+        about = bench.commits(path)
+        lines = "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=about))
+        bench.once([*git_mem, "remember", "--jsonl", "-"], path, lines)
+    else:
+        store = open_store(bench.env, str(path))
+        notes_scale.write(store, path, size, random.Random(1))
+        store.close()
     bench.once([*git_mem, "index"], path)
     del bench.env["GIT_MEM_ENCODER"]
     subprocess.run(["git", "config", "mem.promptContext", "true"], cwd=path, check=True)
