@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import redact
-from ..core.record import title_of
+from ..core.record import object_id, title_of
 from ..core.sanitize import inert
 
 MOST = 20  # memories of a kind
@@ -50,7 +50,7 @@ def _private(item: dict[str, Any]) -> bool:
 
 def _short(name: str) -> str:
     """A revision as people name it: of a commit's id the beginning."""
-    return name[:12] if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", name) else name
+    return name[:12] if object_id(name) else name
 
 
 def _said(kind: str, item: dict[str, Any]) -> str:
