@@ -21,8 +21,8 @@ from .core.plural import many
 from .core.progress import Unseen
 from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
+from .engine.ahead import Ahead
 from .engine.cache import Cache
-from .engine.document import Ahead
 from .git import config, config_read, discover, repository
 from .notes.note_store import Notes
 from .notes.plans import Written

@@ -65,7 +65,7 @@ HOMES = {
     "networkx": {"graph"},
     "psycopg": {"postgres"},
     "sklearn": {"calibrate"},
-    "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "cli"},
+    "subprocess": {"ahead", "gitcmd", "keys", "llamaproc", "patch_id", "remote", "cli"},
     "sqlite3": {
         "cache",
         "cache_db",
@@ -85,6 +85,7 @@ HEAVY |= {"psycopg"}
 # What a prompt waits for: standard library only, and none of its slow parts.
 HOT = [
     "complete",
+    "ahead",
     "announce",
     "reinstated",
     "contradictions",

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import pathlib
-import threading
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 from conftest import Lab
 from places import opened
 
+from gitmem.engine import ahead as ahead_module
 from gitmem.engine import document, index
+from gitmem.engine.ahead import Ahead
 from gitmem.engine.cache import Cache
+from gitmem.engine.embed import StaticTable
 from gitmem.memory import commit_hits
 from gitmem.store import open_store
 
@@ -30,9 +36,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return prepare(table, documents)
 
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(threading, "active_count", lambda: 1)  # another test may have left some
-    monkeypatch.setattr(document, "prepare", counted)
-    monkeypatch.setattr(document, "_FORK_PAYS", 4)
+    monkeypatch.setattr(ahead_module, "prepare", counted)
+    monkeypatch.setattr(ahead_module, "_PAYS", 4)
     monkeypatch.setattr(index, "BATCH", 5)
     return counts
 
@@ -52,7 +57,7 @@ def test_what_is_begun_is_written_as_it_was_prepared(
         ahead = store.with_cache(words)[0]
         assert sum(here) == 3 + 1 + 1  # of 5, 5 and 3
         here.clear()
-        monkeypatch.setattr(document, "_FORK_PAYS", 1000)
+        monkeypatch.setattr(ahead_module, "_PAYS", 1000)
         store.discard()
         assert store.with_cache(words)[0] == ahead and sum(here) == 13
 
@@ -66,3 +71,75 @@ def test_commits_are_prepared_once(lab: Lab, here: list[int]) -> None:
     assert commit_hits.take_in(store)["commits"] == 7
     store.close()
     assert sum(here) == 4
+
+
+RECORDS: list[tuple[str, dict[str, object]]] = [
+    (f"{n:064x}", {"title": f"invoice {n}", "body": "rounded to whole cents\udc80" * 20})
+    for n in range(2000)
+]
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    return Ahead(StaticTable())
+
+
+def prepared(ahead: Ahead) -> list[document.Prepared]:
+    with ahead:
+        ahead.collect()
+        return ahead.documents(RECORDS)
+
+
+def plain() -> list[document.Prepared]:
+    return document.prepare(StaticTable(), [data for _, data in RECORDS])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_one_process_prepares_every_list(ahead: Ahead, share: float) -> None:
+    for part in (RECORDS[:1000], [], RECORDS[1000:1001], RECORDS[1001:]):
+        ahead.begin(part, share)
+    first = ahead._process
+    assert first and first.poll() is None, "it did not give up"
+    assert prepared(ahead) == plain()
+    assert first.poll() is not None and ahead._process is None
+
+
+def test_without_a_process_everything_is_prepared_here(
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*words: object, **more: object) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    ahead.begin(RECORDS)
+    assert ahead._process is None and prepared(ahead) == plain()
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_killed_process_is_replaced_by_this_one(ahead: Ahead, when: str) -> None:
+    ahead.begin(RECORDS[:1000])
+    assert ahead._process
+    if when == "before":
+        ahead.collect()
+    os.kill(ahead._process.pid, signal.SIGKILL)
+    ahead.begin(RECORDS[1000:])
+    assert prepared(ahead) == plain()
+
+
+def test_the_process_ends_with_the_one_that_started_it() -> None:
+    code = (
+        "import os, signal\n"
+        "from gitmem.engine import embed\nfrom gitmem.engine.ahead import Ahead\n"
+        "os.cpu_count = lambda: 2\nahead = Ahead(embed.StaticTable())\n"
+        "ahead.begin([(str(n), {'title': 'x'}) for n in range(2000)])\n"
+        "print(ahead._process.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    for _ in range(600):
+        state = pathlib.Path(f"/proc/{int(done.stdout)}/stat")
+        if not state.exists() or ") Z " in state.read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail("it lives on")

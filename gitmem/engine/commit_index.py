@@ -17,8 +17,8 @@ from ..core import record
 from ..core.digest import sha256
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
+from .ahead import Ahead
 from .anchor_state_store import REACHABLE, UNMERGED, AnchorState
-from .document import Ahead
 from .sql import select_in
 from .update import Update, batch_of
 

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .embed import StaticTable
-    from .parallel import Helper
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
 
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
-_FORK_PAYS = 1000  # documents from which a second process is
 
 
 def scope_name(bits: int) -> str:
@@ -67,64 +65,6 @@ def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prep
         (fts_fields(d), v, sign_code(v) if any(v) else bytes(CODE))
         for d, v in zip(documents, made, strict=True)
     ]
-
-
-class Ahead:
-    """Documents prepared by a second process, list after list, while this one does other work. A
-    context, which ends that process; without `begin` there is none.
-    """
-
-    def __init__(self, table: StaticTable) -> None:
-        self._table = table
-        self._helper: Helper | None = None
-        self._begun: list[str] = []
-        self._done: dict[str, Prepared] = {}
-
-    def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
-        """Starts on (version, data) of records. The second process does the last `share` of them,
-        this one the rest when it collects.
-        """
-        self.collect()
-        if not self._helper and self.pays(len(records)):
-            from . import vectors
-            from .parallel import Helper
-
-            assert vectors  # numpy is loaded before the fork, once for both
-            self._helper = Helper(lambda part: prepare(self._table, part))
-        records = [one for one in records if one[0] not in self._done]
-        if self._helper and records:
-            self._begun = [version for version, _ in records]
-            self._helper.begin([data for _, data in records], share)
-
-    def collect(self) -> None:
-        """Waits for what was begun."""
-        if self._begun and self._helper:
-            made = self._helper.result()
-            self._done.update(zip(self._begun, made, strict=True))
-            self._begun = []
-
-    def documents(self, records: list[tuple[str, dict[str, object]]]) -> list[Prepared]:
-        """Those of (version, data) of records: what was collected, once, the others made now."""
-        done = [self._done.pop(version, None) for version, _ in records]
-        left = [data for (_, data), one in zip(records, done, strict=True) if one is None]
-        made = iter(prepare(self._table, left))
-        return [one or next(made) for one in done]
-
-    def pays(self, count: int) -> bool:
-        """Whether so many records are worth beginning."""
-        return self._helper is not None or count >= _FORK_PAYS
-
-    def close(self) -> None:
-        """Gives up what was begun and not collected."""
-        if self._helper:
-            self._helper.close()
-        self._helper, self._begun = None, []
-
-    def __enter__(self) -> Ahead:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:

@@ -17,8 +17,8 @@ from ..core.progress import Unseen
 from ..core.record import MAX_LINE
 from ..notes import ref_repair
 from . import error_kinds, unread
+from .ahead import Ahead
 from .cache import Cache, open_cache
-from .document import Ahead
 from .memory_rows import SCOPE_BITS
 from .update import BATCH, Update, batch_of
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..core.record import Record
 from . import line_tables
+from .ahead import Ahead
 from .cache import CODE, Cache
-from .document import Ahead, columns, labels, union_of
+from .document import columns, labels, union_of
 from .memory_rows import ACTIVE, TEXT, bare, commit_of, parsed, places
 from .sql import select_in
 

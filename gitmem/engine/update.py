@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..notes.note_store import Notes
+    from .ahead import Ahead
     from .cache import Cache
-    from .document import Ahead
     from .embed import StaticTable
 
     # By version: the records, their scope bits, and the keys of notes other than their anchor.

@@ -16,8 +16,9 @@ from ..anchors import anchor_state, patch_id
 from ..core import fold, record, record_fields, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
+from ..engine.ahead import Ahead
 from ..engine.cache import Cache
-from ..engine.document import Ahead, content_digest, scope_name
+from ..engine.document import content_digest, scope_name
 from ..engine.sql import select_in
 from ..store import Store
 from . import pathnotes, write_gate

@@ -21,7 +21,7 @@ from ..core import fold, record, redact
 from ..core.digest import sha256
 from ..core.errors import MemError, Refused
 from ..core.progress import counted
-from ..engine.document import Ahead
+from ..engine.ahead import Ahead
 from ..memory import view, write_gate
 from ..setup import default_remote
 from ..store import Store

@@ -1,0 +1,123 @@
+"""Documents of many records, prepared by a second process while this one does other work."""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+from .document import prepare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import IO, Any
+
+    from .document import Prepared
+    from .embed import StaticTable
+
+_PAYS = 1000  # documents from which a second process is worth its start
+
+
+class Ahead:
+    """A context, which ends the second process; without `begin` there is none. Where it cannot be
+    started or fails, everything is prepared here.
+    """
+
+    def __init__(self, table: StaticTable) -> None:
+        self._table = table
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begun: list[tuple[str, dict[str, object]]] = []
+        self._here = 0  # of those begun this process prepares the first so many
+        self._done: dict[str, Prepared] = {}
+
+    def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
+        """Starts on (version, data) of records. The second process does the last `share` of them,
+        this one the rest when it collects.
+        """
+        self.collect()
+        if not self._process and self.pays(len(records)):
+            self._start()
+        records = [one for one in records if one[0] not in self._done]
+        if records and self._process and self._process.stdin:
+            self._begun, self._here = records, len(records) - int(len(records) * share)
+            try:
+                _send(self._process.stdin, [data for _, data in self._begun[self._here :]])
+            except (OSError, ValueError):  # it has ended
+                self.close()
+
+    def _start(self) -> None:
+        import subprocess
+        import sys
+
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        argv = [sys.executable, "-EP", "-c", _CODE, root, self._table.path]
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=null)
+        except OSError:
+            pass  # no process or no file is left
+
+    def collect(self) -> None:
+        """Waits for what was begun."""
+        begun, self._begun = self._begun, []
+        if begun and self._process and self._process.stdout:
+            made = prepare(self._table, [data for _, data in begun[: self._here]])
+            try:
+                made += _received(self._process.stdout)
+            except (OSError, ValueError, EOFError):
+                self.close()
+            self._done.update(zip([version for version, _ in begun], made, strict=False))
+
+    def documents(self, records: list[tuple[str, dict[str, object]]]) -> list[Prepared]:
+        """Those of (version, data) of records: what was collected, once, the others made now."""
+        done = [self._done.pop(version, None) for version, _ in records]
+        left = [data for (_, data), one in zip(records, done, strict=True) if one is None]
+        made = iter(prepare(self._table, left))
+        return [one or next(made) for one in done]
+
+    def pays(self, count: int) -> bool:
+        """Whether so many records are worth beginning."""
+        two = count >= _PAYS and (os.cpu_count() or 1) > 1
+        return self._process is not None or two
+
+    def close(self) -> None:
+        """Gives up what was begun and not collected."""
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+        self._process, self._begun = None, []
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+_CODE = "import sys; sys.path.append(sys.argv[1]); from gitmem.engine.ahead import serve; serve()"
+
+
+def serve() -> None:
+    """The second process: prepares one list after the other until its input ends."""
+    import sys
+
+    from .embed import StaticTable
+
+    table = StaticTable(sys.argv[2])
+    try:
+        while True:
+            _send(sys.stdout.buffer, prepare(table, _received(sys.stdin.buffer)))
+    except (OSError, EOFError):
+        pass
+
+
+def _send(pipe: IO[bytes], items: list[Any]) -> None:
+    data = marshal.dumps(items)
+    pipe.write(len(data).to_bytes(8, "little") + data)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes]) -> list[Any]:
+    """What the other side has sent. Raises EOFError where it has ended."""
+    found: list[Any] = marshal.loads(pipe.read(int.from_bytes(pipe.read(8), "little")))
+    return found
