@@ -20,6 +20,7 @@ from .embed import StaticTable
 from .embed import TableDamaged as TableDamaged
 from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, SUPERSEDED, parsed
+from .sql import BUSY, failure
 from .update import BATCH, Update, batch_of
 
 TYPE_CHECKING = False
@@ -64,12 +65,6 @@ class NotChecked(Exception):
     """Why a cache cannot be judged now; it says nothing about damage."""
 
 
-_REASONS = {
-    ("SQLITE_BUSY", "SQLITE_LOCKED"): "it is being written at this moment",
-    ("SQLITE_NOMEM",): "memory is too short for a copy",
-}
-
-
 def check_all(cache: Cache, table: StaticTable | None = None, progress: Progress = Unseen) -> str:
     """The first thing wrong with a cache, "" where nothing is.
 
@@ -80,10 +75,10 @@ def check_all(cache: Cache, table: StaticTable | None = None, progress: Progress
         with closing(Cache(copied_in_memory(cache), "memory", "")) as copy:
             wrong = _wrong(copy, table, progress)
     except Exception as e:  # a value of any shape may stand in a damaged file
-        name = "SQLITE_NOMEM" if isinstance(e, MemoryError) else getattr(e, "sqlite_errorname", "")
-        for names, reason in _REASONS.items():
-            if name.startswith(names):
-                raise NotChecked(reason) from e
+        if failure(e) == BUSY:
+            raise NotChecked("it is being written at this moment") from e
+        if isinstance(e, MemoryError):  # also where SQLite has none
+            raise NotChecked("memory is too short for a copy") from e
         wrong = str(e) or type(e).__name__
     if wrong and cache.moved():
         raise Moved("the cache was removed or replaced while it was checked")

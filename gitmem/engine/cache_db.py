@@ -11,7 +11,7 @@ from zlib import crc32
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
-from .sql import Connection, select_in, sqlite3
+from .sql import BUSY, FULL, Connection, failure, select_in, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ class Cache:
                     write(self.db)
                 return held
         except sqlite3.OperationalError as e:
-            if getattr(e, "sqlite_errorname", "").startswith(
-                ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")
-            ):
+            if failure(e) in (BUSY, FULL):
                 return False
             raise
 

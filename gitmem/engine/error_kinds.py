@@ -6,21 +6,15 @@ from __future__ import annotations
 
 import errno
 
+from . import sql
 from .cache import Cache, Damaged, Moved
+from .sql import BUSY as BUSY
+from .sql import DAMAGED as DAMAGED
+from .sql import FULL as FULL
 from .sql import sqlite3
 
-MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
+MOVED, OURS = "moved", ""
 
-_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-# A disk that is full, read-only or gone, or a limit of this process.
-_FULL = tuple(
-    "SQLITE_FULL SQLITE_READONLY SQLITE_CANTOPEN SQLITE_IOERR_WRITE SQLITE_IOERR_FSYNC"
-    " SQLITE_IOERR_TRUNCATE SQLITE_IOERR_SHM".split()
-)
-_DAMAGED = tuple(
-    "SQLITE_CORRUPT SQLITE_CONSTRAINT SQLITE_NOTADB SQLITE_FORMAT SQLITE_IOERR SQLITE_SCHEMA"
-    " SQLITE_PROTOCOL".split()
-)
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO)
 
 
@@ -34,12 +28,8 @@ def kind(e: Exception, cache: Cache | None, check: bool = True) -> str:
         return MOVED
     if isinstance(e, Damaged):
         return DAMAGED
-    if isinstance(e, sqlite3.Error):
-        name = getattr(e, "sqlite_errorname", "")
-        if name.startswith((*_BUSY, *_FULL)):
-            return BUSY if name.startswith(_BUSY) else FULL
-        if name.startswith(_DAMAGED):
-            return DAMAGED
+    if found := sql.failure(e):
+        return found
     if isinstance(e, OSError) and e.errno in _FULL_DISK:
         return FULL
     if check and cache is not None and cache.how != "memory":

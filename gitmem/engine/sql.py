@@ -40,6 +40,26 @@ else:
 
 Connection = sqlite3.Connection
 
+BUSY, FULL, DAMAGED = "busy", "full", "damaged"
+_FAILURES = {
+    BUSY: ("SQLITE_BUSY", "SQLITE_LOCKED"),
+    # A disk that is full, read-only or gone, or a limit of this process.
+    FULL: tuple(
+        "SQLITE_FULL SQLITE_READONLY SQLITE_CANTOPEN SQLITE_IOERR_WRITE SQLITE_IOERR_FSYNC"
+        " SQLITE_IOERR_TRUNCATE SQLITE_IOERR_SHM".split()
+    ),
+    DAMAGED: tuple(
+        "SQLITE_CORRUPT SQLITE_CONSTRAINT SQLITE_NOTADB SQLITE_FORMAT SQLITE_IOERR SQLITE_SCHEMA"
+        " SQLITE_PROTOCOL".split()
+    ),
+}
+
+
+def failure(e: Exception) -> str:
+    """BUSY, FULL or DAMAGED for an error of SQLite, "" for any other."""
+    name = getattr(e, "sqlite_errorname", "")
+    return next((kind for kind, names in _FAILURES.items() if name.startswith(names)), "")
+
 
 def select_in(
     db: Connection, sql: str, values: Iterable[Any], *more: object
