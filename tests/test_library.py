@@ -52,7 +52,7 @@ def test_a_process_beside_reads_what_is_asked(
         mem.remember(TEXT)
         here = mem.recall(question)
         assert not here["degraded"]
-        reader.begin(many=True)
+        reader.begin()
         monkeypatch.setattr(reader, "read", lambda *_: pytest.fail("read here"))
         try:
             assert mem.recall(question) == here

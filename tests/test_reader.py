@@ -45,33 +45,12 @@ def test_it_answers_as_this_process_does() -> None:
     assert unasked.read(QUESTION, (), 0.0) == here[:1], "nobody said before what would be asked"
 
 
-def begun() -> reader.Beside:
-    """What `begun` will hand out."""
-    reader.begin()
-    return reader._begun[-1]
-
-
-def test_a_command_whose_process_was_killed_reads_the_question_itself() -> None:
-    """A recall that the system stopped for ten seconds, or killed for memory, found nothing."""
-    here = reader.read(QUESTION, TEXTS)
-    made = begun()
-    os.kill(made._pid, signal.SIGSTOP)  # it may have read the question already
-    ask = reader.begun(QUESTION)
-    os.kill(made._pid, signal.SIGKILL)
-    assert ask and ask(QUESTION, TEXTS) == here
-    begun()
-    ask = reader.begun(QUESTION)
-    assert ask and ask(QUESTION, iter(TEXTS)) == here
-    assert ask(QUESTION, iter(TEXTS)) == here, "the cache was read again"
-    assert reader.begun(QUESTION) is None
-
-
-def test_a_process_that_lasts_reads_one_question_after_the_other(
+def test_a_process_that_a_command_began_reads_one_question_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     questions = (QUESTION, "", "which door is red", QUESTION)
     here = [reader.read(question, TEXTS) for question in questions]
-    reader.begin(many=True)
+    reader.begin()
     made = reader._begun[-1]
     with monkeypatch.context() as patched:
         patched.setattr(reader, "read", lambda *_: pytest.fail("read here"))
@@ -86,33 +65,25 @@ def test_a_process_that_lasts_reads_one_question_after_the_other(
     assert reader.begun(QUESTION) is None, "from now on this process reads"
 
 
-@pytest.mark.parametrize("how", ["another question", "stopped", "ended by itself"])
-def test_a_process_that_lasts_and_does_not_answer_is_ended(
+@pytest.mark.parametrize("how", ["another question", "stopped", "killed", "ended by itself"])
+def test_a_process_that_does_not_answer_is_ended_and_this_one_reads(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(reader, "_SECONDS", 1)
     here, ended = reader.read(QUESTION), how == "ended by itself"
     with monkeypatch.context() as patched:
         patched.setattr(reader, "encoder", (lambda: None) if ended else reader.encoder)
-        reader.begin(many=True)
+        reader.begin()
     made = reader._begun[-1]
     if how == "stopped":
         os.kill(made._pid, signal.SIGSTOP)
+    if how == "killed":
+        os.kill(made._pid, signal.SIGKILL)
     ask = reader.begun("another question" if how == "another question" else QUESTION)
     assert ask and ask(QUESTION) == here
     with pytest.raises(ChildProcessError):
         os.waitpid(made._pid, 0)
     assert reader.begun(QUESTION) is None, "from now on this process reads"
-
-
-def test_where_there_is_no_encoder_a_command_does_not_look_for_it_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reader, "encoder", lambda: None)
-    begun()
-    ask = reader.begun(QUESTION)
-    monkeypatch.setattr(reader, "encoder", lambda: pytest.fail("looked for here"))
-    assert ask and ask(QUESTION) == []
 
 
 def test_a_command_leaves_no_process(tmp_path: pathlib.Path) -> None:

@@ -22,7 +22,7 @@ def mcp_command() -> int:
         reader.pack()  # before the forks: all share the weights
     with prefork_server.beside(common_dir):
         if encodes:
-            reader.begin(many=True)
+            reader.begin()
         from .. import mcp_server  # its threads come after the fork
 
         mcp_server.serve(place)

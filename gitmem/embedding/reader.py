@@ -70,14 +70,12 @@ def _cut(question: str) -> str:
 _begun: list[Beside] = []
 
 
-def begin(many: bool = False) -> None:
-    """Begins to load the encoder beside a process that will ask one question, or `many`: `begun`
-    has it.
-    """
+def begin() -> None:
+    """Begins to load the encoder beside a process that will ask questions: `begun` has it."""
     import atexit
 
     if made := beside():
-        made.lasting = many
+        made.lasting = True
         _begun.append(made)
         atexit.register(made.end)
 
@@ -85,28 +83,19 @@ def begin(many: bool = False) -> None:
 def begun(question: str) -> Read | None:
     """What reads a question, and begins to; None where nothing began.
 
-    This process reads where the other one was killed, and what is asked after the one question that
-    it was begun for. One that was begun for many is ended when it gives no vector within _SECONDS,
-    for whatever reason, and this process reads from then on.
+    A process beside that gives no vector within _SECONDS, for whatever reason, is ended, and this
+    one reads from then on.
     """
     if not _begun:
         return None
-    made = _begun[0] if _begun[0].lasting else _begun.pop()
+    made = _begun[0]
     made.begin(question)
-    asked = False
 
     def once(question: str, texts: Iterable[str] = (), until: float = 0.0) -> list[bytes]:
-        nonlocal asked
-        if made.lasting:
-            if found := made.read(question, texts, until or monotonic() + _SECONDS):
-                return found
-            made.end()
-            _begun.clear()
-        else:
-            again, asked = asked, True
-            found = [] if again else made.read(question, texts, until)
-            if found or not (again or made.killed()):
-                return found
+        if found := made.read(question, texts, until or monotonic() + _SECONDS):
+            return found
+        made.end()
+        _begun.clear()
         return read(question, texts, until)
 
     return once
@@ -192,16 +181,6 @@ class Beside:
                 os.kill(self._pid, _KILL)
         except OSError:  # who started us ignores the end of children: the system has taken it
             self._lives = False
-
-    def killed(self) -> bool:
-        """Waits for the end of a process that does not answer; whether somebody else ended it."""
-        self._hang_up()
-        try:
-            _, status = os.waitpid(self._pid, 0)
-        except OSError:
-            return True  # nobody knows
-        self._lives = False
-        return os.WIFSIGNALED(status)
 
     def end(self) -> None:
         """Stops the process, and leaves no zombie to a first process that looks after none."""
