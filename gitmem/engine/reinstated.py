@@ -19,31 +19,23 @@ if TYPE_CHECKING:
     from .filters import Filter
 
 
-_AT_HEAD = "SELECT row FROM reinstated WHERE head = ?"
+# Those that are reinstated for other HEADs alone, where somebody looked from this one.
+_ELSEWHERE = (
+    "SELECT row FROM reinstated WHERE {rows} AND EXISTS (SELECT 1 FROM reinstated_head WHERE"
+    " head = ?2) AND row NOT IN (SELECT row FROM reinstated WHERE head = ?2)"
+)
 
 
 def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
     """The same conditions without what is reinstated for other HEADs alone."""
-    other = f"SELECT 1 FROM reinstated WHERE row NOT IN ({_AT_HEAD})"
-    if not _looked_from(cache, head) or not cache.db.execute(other, (head,)).fetchone():
-        return wanted
-    return wanted.but(head=head)
+    other = cache.db.execute(_ELSEWHERE.format(rows="?1"), (1, head)).fetchone()
+    return wanted.but(head=head) if other else wanted
 
 
 def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
     """Those of the rows that are reinstated for other HEADs alone: here they are superseded."""
-    if not rows or not _looked_from(cache, head):
-        return set()
-    mine = {row for (row,) in cache.db.execute(_AT_HEAD, (head,))}
-    back = select_in(cache.db, "SELECT row FROM reinstated WHERE row IN {}", rows)
-    return {row for (row,) in back} - mine
-
-
-def _looked_from(cache: Cache, head: str) -> bool:
-    """Whether anything is reinstated at all, and somebody looked from this HEAD."""
-    one = cache.db.execute("SELECT 1 FROM reinstated LIMIT 1").fetchone()
-    sql = "SELECT 1 FROM reinstated_head WHERE head = ?"
-    return bool(one and cache.db.execute(sql, (head,)).fetchone())
+    sql = _ELSEWHERE.format(rows="row IN {}")
+    return {row for (row,) in select_in(cache.db, sql, rows, head)} if rows else set()
 
 
 def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, str]]:
