@@ -11,6 +11,7 @@ from ..core import fold, record
 from ..core.record import Record
 from . import line_tables, usage_store
 from .document import shown_rows, union_of
+from .memory_rows import PRIVATE
 from .memory_tables import MemoryTables
 from .sql import select_in
 
@@ -102,8 +103,8 @@ class Update:
             usage_store.again(self.db, gone)
         else:
             # A line that was the team's alone and is private now speaks from now on.
-            private = [records[v] for v in shared if not known[v][1] & usage_store.PRIVATE]
-            spoken = [r for r in [*private, *fresh] if scopes[r.version] & usage_store.PRIVATE]
+            private = [records[v] for v in shared if not known[v][1] & PRIVATE]
+            spoken = [r for r in [*private, *fresh] if scopes[r.version] & PRIVATE]
             usage_store.take(self.db, spoken, affected, gone)
         return len(fresh)
 

@@ -10,17 +10,16 @@ Standard library only: every prompt reads `lifts`.
 from __future__ import annotations
 
 from ..core import confidence, record, short
-from .memory_rows import versions_of
+from .memory_rows import PRIVATE, versions_of
 from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..core.record import Record
     from .cache import Cache, Connection
 
-PRIVATE = 2  # bit of a line's scope (`document`)
 LOOKED_AT = 64  # rows of `usage_record` that a prompt reads of one memory: 200 took 5 ms
 # Of files that speak for a memory the surest count stands, of answers the highest: neither depends
 # on which record came first.
@@ -74,9 +73,13 @@ def _count(db: Connection, names: set[str]) -> None:
     for first in sorted({short.of(id) for (id,) in spoken}):
         db.execute("DELETE FROM confidence WHERE id >= ? AND id < ?", (first, first + "g"))
         found.update(_said(db, first))
+    made = []
+    for id, versions in sorted(versions_of(db, list(found)).items()):
+        if e := confidence.count(found[id], versions):
+            made.append((id, confidence.value(e), e.used, e.ignored, e.against, e.vain))
     db.executemany(
         "INSERT INTO confidence(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
-        _made(found, versions_of(db, list(found))),
+        made,
     )
 
 
@@ -100,15 +103,6 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
     return {
         name: ids[0] for name, ids in found.items() if len(ids) == 1 and confidence.is_id(ids[0])
     }
-
-
-def _made(
-    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, set[str]]
-) -> Iterator[tuple[str, float, float, float, int, int]]:
-    """The rows of `confidence` that those of `usage_record` give."""
-    for id in sorted(found.keys() & versions.keys()):
-        if e := confidence.count(found[id], versions[id]):
-            yield id, confidence.value(e), e.used, e.ignored, e.against, e.vain
 
 
 def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
