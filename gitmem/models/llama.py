@@ -49,7 +49,6 @@ COMMON = (
     "ログはローカル時間ではなくUTCで保存する",
 )
 _OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
-_KEPT = 2  # other models and prompts whose states stay
 
 
 class Language:
@@ -160,13 +159,9 @@ class Language:
             _unlink(new)
 
     def _remove_others(self, directory: str) -> None:
-        """Removes our files of other models, but for the newest, and what a killed writer left."""
-        files = sorted(_ours(directory), key=os.path.getmtime, reverse=True)
-        others = dict.fromkeys(_stem(f) for f in files if f.endswith(".kv"))
-        others.pop(_stem(self.state), None)
-        kept = {_stem(self.state), *[*others][:_KEPT]}
-        for file in files:
-            if _stem(file) not in kept or ".new" in os.path.basename(file):
+        """Removes our files of other models and prompts, and what a killed writer left."""
+        for file in _ours(directory):
+            if not file.startswith(self.state) or ".new" in os.path.basename(file):
                 _unlink(file)
 
     # Answers
@@ -286,10 +281,6 @@ def _sound(text: str) -> str:
 def _ours(directory: str) -> list[str]:
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return [os.path.join(directory, name) for name in names if _OURS.fullmatch(name)]
-
-
-def _stem(file: str) -> str:
-    return os.path.basename(file).partition(".")[0]
 
 
 def _checksum(path: str) -> str:
