@@ -29,7 +29,7 @@ import numpy as np
 from bench import Bench
 
 from gitmem.embedding.encoder_file import EncoderFile
-from gitmem.engine import cache, encoding, hubness, model_vectors
+from gitmem.engine import cache, hubness, model_vectors
 from gitmem.store import open_store
 
 # Each of a hook's processes notes its own peak: getrusage counts what a process was before exec.
@@ -47,12 +47,12 @@ main()
 """
 ASK = """
 import sys, time
-from gitmem.engine import cache, encoding
+from gitmem.engine import cache
 found = cache.open_cache(sys.argv[1])
 question = bytes.fromhex(sys.argv[2])
 from gitmem.engine import nearness
 start = time.perf_counter()
-nearness.Vectors(found, *encoding.space(), None, ()).nearest(question, {})
+nearness.Vectors(found, *cache.ENCODED, None, ()).nearest(question, {})
 taken = time.perf_counter() - start
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(taken, peak.split()[1])
@@ -102,7 +102,7 @@ def generate(path: pathlib.Path, env: dict[str, str]) -> None:
     """Gives every memory of a repository a generated vector."""
     store = open_store(env, str(path))
     store.with_cache(lambda found: model_vectors.fill(found, Generated()))
-    store.with_cache(lambda found: hubness.refresh(found, encoding.space()[0]))
+    store.with_cache(lambda found: hubness.refresh(found, cache.ENCODED[0]))
     store.close()
 
 

@@ -11,7 +11,7 @@ from shops import Shop
 from gitmem import worker
 from gitmem.doctor import memory_checks
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_check
+from gitmem.engine import cache_check, model_vectors
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,9 @@ TAMPER = {
     "term gone": "DELETE FROM term WHERE word = (SELECT max(word) FROM term)",
     "fts missing": "DELETE FROM fts_docsize WHERE id = 3",
     "fts more": "INSERT INTO fts(rowid, title, body, extra) VALUES(9999, 'a', 'b', 'c')",
-    "vector": "UPDATE vector SET v = zeroblob(length(v)), crc = 0 WHERE row = 3",
-    "vector gone": "DELETE FROM vector WHERE row = 3",
-    "code": "UPDATE code SET codes = zeroblob(length(codes))",
+    "vector": "UPDATE model_vector SET v = zeroblob(length(v)), crc = 0 WHERE row = 3",
+    "vector gone": "DELETE FROM model_vector WHERE row = 3",
+    "code": "UPDATE model_code SET codes = zeroblob(length(codes))",
     "cover": "DELETE FROM cover",
     "line": (
         "UPDATE line SET raw = CAST(replace(CAST(raw AS TEXT), 'number', 'bumber') AS BLOB) WHERE"
@@ -63,10 +63,8 @@ def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_tabl
     opened = cache_file.open_cache(str(shop.mem))
     assert opened
     with opened.writing(1.0):
-        v = opened.vectors([4])[4]
-        opened.set_vectors([(3, v)])
-        code = opened.codes()[4 * 32 : 5 * 32]
-        opened.set_codes({3: code})
+        space = cache_file.SPACE
+        model_vectors.put(opened.db, space, {3: model_vectors.of(opened, space, [4])[0][4]})
     assert "differs from its text" in cache_check.check_all(opened, shop.store.table)
     opened.close()
 

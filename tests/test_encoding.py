@@ -201,7 +201,7 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(
     store = opened(lab, repo, monkeypatch)
 
     def look(cache: Cache) -> tuple[int, str]:
-        left = len(list(model_vectors.read(cache, encoding.space()[0])))
+        left = len(list(model_vectors.read(cache, cache_file.ENCODED[0])))
         return left, cache_check.check_all(cache, store.table)
 
     left, wrong = store.with_cache(look)[0]
@@ -470,4 +470,8 @@ def test_the_file_names_its_space_without_numpy() -> None:
 
 
 def test_the_spaces_that_hooks_know_are_those_of_the_packaged_files() -> None:
-    assert (embed.StaticTable().space, encoding.space()) == (cache_file.SPACE, cache_file.ENCODED)
+    found = EncoderFile()
+    assert (embed.StaticTable().space, found.space, found.dims) == (
+        cache_file.SPACE,
+        *cache_file.ENCODED,
+    )

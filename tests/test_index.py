@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_check
+from gitmem.engine import cache_check, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, recall
@@ -224,10 +224,8 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:  # noqa: C901
 def facts(store: Store, cache: Cache) -> dict[str, Any]:
     """All a cache says, free of row numbers."""
     db = cache.db
-    codes, vectors = (
-        cache.codes(),
-        cache.vectors(r for (r,) in db.execute("SELECT row FROM memory")),
-    )
+    codes = model_vectors.codes(cache, cache_file.SPACE, 256)
+    vectors = dict(model_vectors.read(cache, cache_file.SPACE))
     rows = {
         row: (id, version)
         for row, id, version in db.execute(
@@ -266,7 +264,7 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
         ),
         "term": dict(db.execute("SELECT word, df FROM term")),
         "vector": sorted(
-            (rows[row], v, codes[row * 32 : row * 32 + 32]) for row, v in vectors.items()
+            (rows[row], v, codes.codes[row * 32 : row * 32 + 32]) for row, v in vectors.items()
         ),
         "count": cache.count(),
         "counts": listing.counts(store, cache),
@@ -372,14 +370,16 @@ def test_the_comparison_notices_a_wrong_vector(
     lines = lines_of(
         [("create", 0, 0, 0, 0), ("create", 2, 1, 0, 0), ("forget", 0, 0, 0, 0)], world.repo.head()
     )
-    real = cache_file.Cache.set_vectors
+    real, cache = model_vectors.put, cache_file.open_in_memory()
     monkeypatch.setattr(
-        cache_file.Cache,
-        "set_vectors",
-        lambda self, new: real(self, [(row, bytes(len(v))) for row, v in new]),
+        model_vectors,
+        "put",
+        lambda db, space, new: real(
+            db, space, {row: bytes(len(v)) for row, v in new.items()} if db is cache.db else new
+        ),
     )
     with pytest.raises(AssertionError):
-        on(world, cache_file.open_in_memory(), lines, [1, 1, 1])
+        on(world, cache, lines, [1, 1, 1])
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,9 @@ def test_a_cache_of_another_embedding_table_is_made_anew(
         remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
         listing.list_memories(store, Filter())
         assert store._cache
-        store._cache.db.execute("UPDATE vector SET crc = -1")  # reading one of them would raise
+        store._cache.db.execute(
+            "UPDATE model_vector SET crc = -1"
+        )  # reading one of them would raise
     monkeypatch.setattr(cache_file, "LAYOUT", cache_file.LAYOUT + 1)
     with closing(open_store(environ, repo)) as store:
         answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3)

@@ -13,7 +13,7 @@ from history_world import QUESTION, SUBJECT, commit, made
 
 import gitmem
 from gitmem.engine import cache as cache_file
-from gitmem.engine.cache import Cache
+from gitmem.engine import model_vectors
 from gitmem.library import Memories
 
 TEXT = "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"
@@ -56,7 +56,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     noted(subprocess.Popen, "__init__", "git")
     noted(cache_file, "connect", "open")
-    noted(Cache, "_codes", "codes")
+    noted(model_vectors, "_codes", "codes")
     return done
 
 

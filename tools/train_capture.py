@@ -36,7 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.capture import features, linear, signals, strip
 from gitmem.embedding import reader
-from gitmem.engine import embed, encoding
+from gitmem.engine import cache as cache_file
+from gitmem.engine import embed
 
 Array = np.ndarray[Any, Any]
 FOLDS = 8
@@ -296,7 +297,7 @@ def packed_encoded(model: Weights) -> dict[str, Any]:
     """
     whole, more = np.split(model.vector, 2)
     vectors = {"user": block("vector", whole + more), "other": block("vector", whole)}
-    return {"space": encoding.space()[0], "keep": plain(model), "vectors": vectors}
+    return {"space": cache_file.ENCODED[0], "keep": plain(model), "vectors": vectors}
 
 
 def build(data: Data, mask: Array) -> dict[str, Any]:

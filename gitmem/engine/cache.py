@@ -22,7 +22,6 @@ from zlib import crc32
 from ..git import memfile
 from . import cache_lock
 from .cache_db import CHUNK as CHUNK
-from .cache_db import CODE as CODE
 from .cache_db import Cache as Cache
 from .cache_lock import Damaged as Damaged
 from .cache_lock import Moved as Moved
@@ -31,7 +30,7 @@ from .sql import sqlite3
 
 # The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
 # of a record; older files are then made anew.
-SCHEMA = 23
+SCHEMA = 24
 APPLICATION = 0x676D656D  # "gmem"
 # The vector spaces of the packaged table, and of the packaged encoder with its dimensions. A prompt
 # compares these names instead of opening the two files.
@@ -123,10 +122,8 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
     except OSError:
         if not os.path.isdir(mem_dir):
             return open_in_memory()
-    if not cache_lock.lockable(mem_dir):
+    if not os.access(mem_dir, os.W_OK) or not cache_lock.lockable(mem_dir):
         return open_in_memory()
-    if not os.access(mem_dir, os.W_OK):
-        return open_in_memory() if os.path.isdir(mem_dir) else None
     # Under another name, since a removed lock lets two processes make one.
     new = f"{path}.new{os.urandom(4).hex()}"
     directory = cache_lock.inode(mem_dir)

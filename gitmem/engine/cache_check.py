@@ -15,10 +15,9 @@ from contextlib import closing
 from ..core import record
 from ..core.progress import Unseen
 from . import model_vectors
-from .cache import CODE, Cache, Connection, Moved, copied_in_memory, open_in_memory
+from .cache import SPACE, Cache, Connection, Moved, copied_in_memory, open_in_memory
 from .embed import StaticTable
 from .embed import TableDamaged as TableDamaged
-from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, SUPERSEDED, parsed
 from .sql import BUSY, failure
 from .update import BATCH, Update, batch_of
@@ -55,6 +54,9 @@ _COMPARED = {
     "the terms of a memory differ from its text": (
         "SELECT l.version, title, body, extra FROM fts LEFT JOIN memory m ON m.row = fts.rowid"
         " LEFT JOIN line l ON l.n = m.line"
+    ),
+    "a vector differs from its text": (
+        f"SELECT l.version, v FROM model_vector {_OF_ROW} WHERE space = '{SPACE}'"
     ),
     "what is known of use differs from the feedback records": "SELECT * FROM usage_record",
     "confidence differs from the feedback records": "SELECT * FROM confidence",
@@ -95,6 +97,9 @@ def _wrong(cache: Cache, table: StaticTable, progress: Progress) -> str:
 
 def _difference(cache: Cache, made: Cache) -> str:
     db = cache.db
+    active = [row for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")]
+    if found := model_vectors.wrong(cache, active):
+        return found
     for wrong, sql in _COMPARED.items():
         if _sum(db, sql) != _sum(made.db, sql):
             return wrong
@@ -104,14 +109,6 @@ def _difference(cache: Cache, made: Cache) -> str:
         return "the moves of commits differ from the records"
     # Postings and lengths of texts, against the texts.
     db.execute("INSERT INTO fts(fts) VALUES('integrity-check')")
-    active = [row for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")]
-    if found := model_vectors.wrong(cache, active):
-        return found
-    vectors = _vectors(cache)
-    if any(code != (sign_code(v) if any(v) else bytes(CODE)) for v, code in vectors.values()):
-        return "a sign code differs from its vector"
-    if vectors != _vectors(made):
-        return "a vector differs from its text"
     return ""
 
 
@@ -148,17 +145,3 @@ def _moves_differ(db: Connection, made: Connection) -> bool:
         raw is None or record.object_id(parsed(raw).data.get("commit")) != old
         for old, _, _, raw in stored - stated
     )
-
-
-def _vectors(cache: Cache) -> dict[bytes | None, tuple[bytes, bytes]]:
-    """{version: (vector, sign code)} of all rows that have one of them. Raises Damaged."""
-    codes = cache.codes()
-    sql = "SELECT row, version FROM memory LEFT JOIN line ON n = line"
-    versions = dict(cache.db.execute(sql))
-    vectors = cache.vectors([row for (row,) in cache.db.execute("SELECT row FROM vector")])
-    found = {}
-    for row in {*versions, *vectors, *range(len(codes) // CODE)}:
-        code = codes[row * CODE : (row + 1) * CODE]
-        if row in vectors or any(code):
-            found[versions.get(row)] = vectors.get(row, b""), code
-    return found

@@ -1,12 +1,10 @@
-"""An open cache: transactions, settings, and the reads and writes that know its blocks.
+"""An open cache: transactions, settings, and what a search reads of its rows.
 
-Promise: a damaged block or row raises `Damaged`. Standard library only, without slow imports:
+Promise: a row that is lost raises `Damaged`. Standard library only, without slow imports:
 every prompt waits for it.
 """
 
 from __future__ import annotations
-
-from zlib import crc32
 
 from ..core.record import object_id
 from . import cache_lock
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 CHUNK = 1024  # sign codes per stored block
-CODE = 32  # bytes of one sign code
 
 
 class Cache:
@@ -32,7 +29,7 @@ class Cache:
         self.how = how
         self.path = path
         self.inode = inode
-        self._kept: dict[str, tuple[Any, ...]] = {}
+        self._kept: dict[str, tuple[tuple[int, int], Any]] = {}
 
     @property
     def writable(self) -> bool:
@@ -83,21 +80,14 @@ class Cache:
         )
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` reads of the file, kept while nobody writes to it. From the second time on:
-        a process that asks once needs no memory for it.
-        """
+        """What `make` reads of the file, kept while nobody writes to it."""
         if self.db.in_transaction:  # what it has changed may be taken back
             return make()
         others = self.db.execute("PRAGMA data_version").fetchone()[0]
         version = others, self.db.total_changes
-        before, *found = self._kept.get(name, ((),))
-        if before != version:
-            self._kept[name] = (version,)
-            return make()
-        if not found:
-            found = [make()]
-            self._kept[name] = version, *found
-        value: T = found[0]
+        if name not in self._kept or self._kept[name][0] != version:
+            self._kept[name] = version, make()
+        value: T = self._kept[name][1]
         return value
 
     def count(self) -> int:
@@ -140,12 +130,12 @@ class Cache:
         match: str,
         weights: tuple[float, float, float],
         limit: int,
-        rows: str = "",
-        args: Sequence[object] = (),
+        rows: str,
+        args: Sequence[object],
     ) -> list[tuple[int, float]]:
         """[(row, BM25 as FTS5 gives it: lower is better)], best first.
 
-        `rows`: SQL that selects the allowed rows.
+        `rows`: SQL that selects the allowed rows, "" for all.
         """
         # The plus: else SQLite asks FTS5 for each allowed row by itself, 235 ms instead of 12 where
         # all of 10,000 are allowed.
@@ -180,50 +170,6 @@ class Cache:
         """
         sql = "SELECT row FROM memory WHERE row IN {} ORDER BY id, nth"
         return [row for (row,) in self.among(sql, rows)]
-
-    def codes(self) -> bytes:
-        """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged."""
-        return self.kept("codes", self._codes)
-
-    def _codes(self) -> bytes:
-        parts: list[bytes] = []
-        sql = "SELECT chunk, codes, crc FROM code ORDER BY chunk"
-        for chunk, blob, crc in self.db.execute(sql):
-            if chunk != len(parts) or crc32(blob) != crc or len(blob) != CHUNK * CODE:
-                raise Damaged("sign codes fail their checksum")
-            parts.append(blob)
-        return b"".join(parts)
-
-    def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """{row: int8 vector}; rows without one are left out. Raises Damaged."""
-        sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
-        found = select_in(self.db, sql, rows)
-        if any(crc32(v, row) != crc for row, v, crc in found):
-            raise Damaged("a vector fails its checksum")
-        return {row: v for row, v, _ in found}
-
-    def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
-        """Stores vectors by row; the checksum covers the row's number too."""
-        self.db.executemany(
-            "INSERT OR REPLACE INTO vector VALUES(?, ?, ?)",
-            ((row, v, crc32(v, row)) for row, v in new),
-        )
-
-    def set_codes(self, new: dict[int, bytes]) -> None:
-        """Stores codes by row, in whole blocks; rows are numbered without gaps."""
-        blocks: dict[int, bytearray] = {}
-        sql = "SELECT codes FROM code WHERE chunk = ?"
-        for row, code in new.items():
-            chunk, at = divmod(row, CHUNK)
-            if chunk not in blocks:
-                found = self.db.execute(sql, (chunk,)).fetchone()
-                blocks[chunk] = bytearray(found[0] if found else CHUNK * CODE)
-            blocks[chunk][at * CODE : (at + 1) * CODE] = code
-        self.db.executemany(
-            "INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes ="
-            " excluded.codes, crc = excluded.crc",
-            [(chunk, bytes(block), crc32(block)) for chunk, block in sorted(blocks.items())],
-        )
 
 
 class Writing(cache_lock.locked):

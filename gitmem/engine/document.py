@@ -10,8 +10,6 @@ from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import Record, version_of
 from ..core.record_fields import ENTRIES, FIELDS
-from .cache import CODE
-from .int8_vectors import sign_code
 from .memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED, TEAM, entries
 
 TYPE_CHECKING = False
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     from .embed import StaticTable
 
-    Prepared = tuple[tuple[str, ...], bytes, bytes]
+    Prepared = tuple[tuple[str, ...], bytes]
 
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
@@ -51,8 +49,8 @@ def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
 
 
 def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    """[(lexical fields, vector, sign code)] of records. A text without a known word gets zeros,
-    which match nothing.
+    """[(lexical fields, vector)] of records. A text without a known word gets zeros, which match
+    nothing.
     """
     texts = [vector_text(d) for d in documents]
     if len(texts) >= _NUMPY_PAYS:
@@ -61,10 +59,7 @@ def prepare(table: StaticTable, documents: list[dict[str, object]]) -> list[Prep
         made = vectors.embed_many(table, texts)
     else:
         made = table.embed(texts)
-    return [
-        (fts_fields(d), v, sign_code(v) if any(v) else bytes(CODE))
-        for d, v in zip(documents, made, strict=True)
-    ]
+    return [(fts_fields(d), v) for d, v in zip(documents, made, strict=True)]
 
 
 def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:

@@ -8,6 +8,7 @@ import time
 from ..embedding import EncoderDamaged
 from ..embedding.reader import encoder
 from . import model_vectors
+from .cache import ENCODED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,23 +22,9 @@ THREADS = 2  # processors that the background takes at most
 PORTION = 60.0  # seconds at a time that the background takes: other events wait for no more
 
 
-def space() -> tuple[str, int]:
-    """Name and dimensions of the encoder's space, read from the head of its file; ("", 0) where
-    there is none.
-    """
-    from ..embedding.encoder_file import EncoderFile
-
-    try:
-        file = EncoderFile()
-    except EncoderDamaged:
-        return "", 0
-    return file.space, file.dims
-
-
 def missing(cache: Cache) -> int:
     """How many memories wait for their vector."""
-    name, _ = space()
-    return model_vectors.missing(cache, name) if name else 0
+    return model_vectors.missing(cache, ENCODED[0])
 
 
 def embedder(threads: int = THREADS) -> _Threads | None:

@@ -7,9 +7,9 @@ no vector, so no search returns them. The caller owns the transaction.
 from __future__ import annotations
 
 from ..core.record import Record
-from . import line_tables
+from . import line_tables, model_vectors
 from .ahead import Ahead
-from .cache import CODE, Cache
+from .cache import SPACE, Cache
 from .document import columns, labels, union_of
 from .memory_rows import ACTIVE, TEXT, bare, commit_of, parsed, places
 from .sql import select_in
@@ -30,9 +30,8 @@ class MemoryTables:
         self.count = cache.count()
 
     def finish(self) -> None:
-        dead = self.next_row - self.count
-        for key, value in {"rows": self.next_row, "count": self.count, "dead": dead}.items():
-            self.cache.set_meta(key, str(value))
+        self.cache.set_meta("rows", str(self.next_row))
+        self.cache.set_meta("count", str(self.count))
 
     def remove(self, rows: list[int]) -> None:
         """Takes rows away, with all that was made of them."""
@@ -42,14 +41,10 @@ class MemoryTables:
         self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
         self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
         self.db.executemany("DELETE FROM fts WHERE rowid = ?", [(row,) for row, _ in held])
-        self.cache.set_codes({row: bytes(CODE) for row, _ in held})
         self.count -= len(held)
-        if rows:
-            from . import model_vectors  # hooks that only take in new memories do not load it
-
-            model_vectors.leave(self.db, rows)
+        model_vectors.leave(self.db, rows)
         self._leave_paths(rows)
-        for table in ("vector", "reinstated", "label", "united", "memory"):
+        for table in ("reinstated", "label", "united", "memory"):
             select_in(self.db, f"DELETE FROM {table} WHERE row IN {{}}", rows)
 
     def add(self, wanted: list[Wanted]) -> None:
@@ -80,21 +75,18 @@ class MemoryTables:
         made = self.ahead.documents(texts)
         self.db.executemany(
             "INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
-            [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)],
+            [(row, *fields) for (row, _), (fields, _) in zip(shown, made, strict=True)],
         )
         frequency: dict[str, int] = {}
-        for fields, _, _ in made:
+        for fields, _ in made:
             for word in set(" ".join(fields).split()):
                 frequency[word] = frequency.get(word, 0) + 1
         self.db.executemany(
             "INSERT INTO term VALUES(?, ?) ON CONFLICT(word) DO UPDATE SET df = df + excluded.df",
             sorted(frequency.items()),
         )
-        vectors = {row: v for (row, _), (_, v, _) in zip(shown, made, strict=True)}
-        self.cache.set_vectors(vectors.items())
-        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))  # matches nothing
-        codes |= {row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)}
-        self.cache.set_codes(codes)
+        vectors = {row: v for (row, _), (_, v) in zip(shown, made, strict=True)}
+        model_vectors.put(self.db, SPACE, vectors)
 
     def again(self, row: int, status: int) -> int:
         """Makes a row anew with another status (`reinstate`); returns its new number."""

@@ -1,4 +1,5 @@
-"""A second space of vectors in the cache: the encoder's, or those of a model the user chose.
+"""The vectors of memories in the cache, by their space: the packaged table's, the encoder's, and
+those of a model the user chose.
 
 The table `model_vector` has a vector a row. `model_code` has what is read of all of them, CHUNK
 memories a row, that of memory row n at n % CHUNK: `held` says which have a vector, `codes` are
@@ -16,7 +17,7 @@ import time
 import zlib
 
 from . import cache_lock
-from .cache import CHUNK, Cache, Connection, Damaged
+from .cache import CHUNK, SPACE, Cache, Connection, Damaged
 from .int8_vectors import sign_code, square
 from .memory_rows import TEXT, parsed
 from .sql import select_in
@@ -77,8 +78,8 @@ def fill(
     some, `wait` seconds: two would make the same ones. `batch`: how many texts at a time, between
     which it looks at the time.
 
-    When none is missing any more, vectors of other spaces are dropped. Raises
-    what the embedder raises; what was made before is kept.
+    When none is missing any more, vectors of other models are dropped. Raises what the embedder
+    raises; what was made before is kept.
     """
     space, done = embedder.space, 0
     made: list[tuple[tuple[int, int], bytes]] = []
@@ -105,8 +106,8 @@ def fill(
 
 
 def drop_others(cache: Cache, space: str) -> None:
-    """Removes the vectors of all other spaces."""
-    others = "FROM {} WHERE space <> ?"
+    """Removes the vectors of all other spaces but the packaged table's."""
+    others = f"FROM {{}} WHERE space NOT IN (?, '{SPACE}')"
     if cache.db.execute(f"SELECT 1 {others.format('model_code')}", (space,)).fetchone():
 
         def write(db: Connection) -> None:
@@ -230,7 +231,7 @@ def _crc(chunk: int, *blocks: bytes) -> int:
     return crc
 
 
-DAMAGED = "vectors of the encoder or of the chosen model fail their checksum"
+DAMAGED = "vectors fail their checksum"
 
 
 def _whole(
@@ -309,9 +310,9 @@ def wrong(cache: Cache, active: Iterable[int]) -> str:
         except Damaged as e:
             return str(e)
         if not vectors.keys() <= rows:
-            return "a vector of the encoder or of the chosen model is of no memory"
+            return "a vector is of no memory"
         codes = [stored.codes[at : at + size] for at in range(0, len(stored.codes), size or 1)]
         mine = {row: codes[row] for row, held in enumerate(stored.held) if held}
         if mine != {row: sign_code(v) for row, v in vectors.items()}:
-            return "a sign code of the encoder or of the chosen model is not its vector's"
+            return "a sign code differs from its vector"
     return ""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .cache import Cache
+    from .model_vectors import Codes
 
 # With the encoder before it was tuned, reworded questions among 3,000 others, found in the first
 # three by vectors alone: 0.23 without, 0.28 with 0.25, 0.30 with 0.4 and 0.5; commits by subject
@@ -82,17 +83,11 @@ class Vectors:
         `beside`: vectors of rows that the store has none of.
         """
         stored, vectors, squares = self._stored, self._vectors, self._squares
-        held, allowed = stored.held, self._allowed
-        if allowed is not None:
-            known = set(allowed)
+        if self._allowed is not None:
+            known = set(self._allowed)
             beside = {row: v for row, v in beside.items() if row in known}
         most = max(CLOSEST, GROWTH * isqrt(stored.count))
-        empty = len(held) - stored.count
-        if allowed is not None or empty > most:
-            some = range(len(held)) if allowed is None else allowed
-            allowed = [row for row in some if row < len(held) and held[row]]
-            empty = 0
-        rows = close(self._cache, stored.codes, sign_code(question), most, allowed, empty)
+        rows = close(self._cache, stored, question, most, self._allowed)
         more = model_vectors.of(self._cache, self._space, set(rows).difference(vectors))
         vectors = {**vectors, **more[0], **beside}
         squares = {**squares, **more[1], **{row: square(v) for row, v in beside.items()}}
@@ -131,22 +126,22 @@ class Vectors:
 
 
 def close(
-    cache: Cache, codes: bytes, asked: bytes, most: int, allowed: list[int] | None, empty: int
+    cache: Cache, stored: Codes, question: bytes, most: int, allowed: list[int] | None
 ) -> list[int]:
-    """The `most` rows of the codes nearest to `asked`, nearest first; of those as far as the last,
-    the lowest ids. Rows without a vector have zeros, `empty` of them: each is as far as the next
-    one, and they must not take the place of candidates.
+    """The `most` rows whose codes are nearest to the question's, nearest first; of those as far as
+    the last, the lowest ids. `allowed`: the rows that take part, None for all.
     """
-    width = len(asked)
-    zero = bytes(width)
-    found = [
-        (distance, row)
-        for distance, row in hamming.nearest(codes, asked, most + empty, allowed, ties=True)
-        if codes[row * width : (row + 1) * width] != zero
-    ]
+    held = stored.held
+    empty = len(held) - stored.count  # their codes are zeros, and must not take places
+    if allowed is not None or empty > most:
+        some = range(len(held)) if allowed is None else allowed
+        allowed = [row for row in some if row < len(held) and held[row]]
+        empty = 0
+    near = hamming.nearest(stored.codes, sign_code(question), most + empty, allowed)
+    found = [(distance, row) for distance, row in near if held[row]]
     if len(found) <= most:
         return [row for _, row in found]
     last = found[most - 1][0]
-    near = [row for distance, row in found if distance < last]
+    rows = [row for distance, row in found if distance < last]
     tied = cache.by_id([row for distance, row in found if distance == last])
-    return (near + tied)[:most]
+    return (rows + tied)[:most]

@@ -18,7 +18,7 @@ from time import monotonic
 from ..core import common_words, overlap, rank, text, verdict
 from ..embedding import EncoderDamaged
 from . import memory_rows, priors
-from .cache import ENCODED
+from .cache import ENCODED, SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     # (question, until) -> (space, the question's vector); None where none came in time.
     Chosen = Callable[[str, float], tuple[str, bytes] | None]
+    Ranked = tuple[list[rank.Hit], float]  # hits before priors, and how sure they are
 
     class Documents(Protocol):
         """What a question asks of what it is put to; each as `Cache` has it."""
@@ -96,11 +97,13 @@ class Search:
         cache = self.cache
         question = Question(query, cache)
         sql, args = ("", []) if wanted.empty else wanted.sql()
-        allowed = [row for (row,) in cache.db.execute(sql + " ORDER BY row", args)] if sql else None
-        rare = text.rare(question.terms, question.df, question.count)
-        match = text.match_expression(rare)
-        lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args) if rare else []
-        hits, sure = self._ranked(question, lexical, allowed)
+        if sql:
+            found = cache.db.execute(sql + " ORDER BY row", args)
+            question.allowed = [row for (row,) in found]
+        if rare := text.rare(question.terms, question.df, question.count):
+            match = text.match_expression(rare)
+            question.lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args)
+        hits, sure = self._ranked(question)
         if sure < least:
             return [], "MISS", sure
         covered = question.covered(hits)
@@ -115,22 +118,20 @@ class Search:
         hits = [hit for hit in hits if hit.row in first][:limit]
         return hits, verdict.name(sure, covered) if hits else "MISS", sure
 
-    def _ranked(
-        self, question: Question, lexical: list[tuple[int, float]], allowed: list[int] | None
-    ) -> tuple[list[rank.Hit], float]:
+    def _ranked(self, question: Question) -> Ranked:
         """(hits before priors, how sure they are)."""
         enough = verdict.enough(question.terms)
         if self._chosen and (enough or not self._unasked):
             space, vector = self._chosen(question.query, self._until) or ("", b"")
             if any(vector) and self.cache.embedded(space) >= self.cache.count():
-                return self._by_chosen(space, vector, question, lexical, allowed)
+                return self._by_chosen(question, space, vector)
             self.behind = self.behind or any(vector)
         small = self._unasked and self.cache.how == "memory"  # nobody makes its vectors
         if not self._encoder or small or not enough:
-            return self._by_table(question, lexical, allowed)
+            return self._by_table(question)
         complete = self.cache.embedded(ENCODED[0]) >= self.cache.count()
         if self._unasked and not complete:
-            hits = self._reread(question, rank.fuse(lexical, (), {}, question.ceiling))
+            hits = self._reread(question, rank.fuse(question.lexical, (), {}, question.ceiling))
             sure = question.sure(hits, (), {}, verdict.WORDS)
             if sure >= verdict.SETTLED:
                 self.behind = True
@@ -139,21 +140,15 @@ class Search:
 
         answer, unread = None, []
         if not complete:
-            answer = self._by_table(question, lexical, allowed)
+            answer = self._by_table(question)
             first = [hit.row for hit in answer[0][:READ]]
             unread = model_vectors.without(self.cache, ENCODED[0], first)
-        found = self._by_encoder(question, lexical, allowed, unread)
+        found = self._by_encoder(question, unread)
         if found and answer:  # whose text was not read has no cosine with the question
             return max(found, answer, key=lambda one: one[1])
-        return found or answer or self._by_table(question, lexical, allowed)
+        return found or answer or self._by_table(question)
 
-    def _by_encoder(
-        self,
-        question: Question,
-        lexical: list[tuple[int, float]],
-        allowed: list[int] | None,
-        unread: list[int],
-    ) -> tuple[list[rank.Hit], float] | None:
+    def _by_encoder(self, question: Question, unread: list[int]) -> Ranked | None:
         """(hits before priors, how sure they are) by words and the encoder's vectors. None, and
         `reduced` says so, where it is missing or damaged, memory is short or the time was over;
         None, too, where it knows no word of the question.
@@ -165,7 +160,7 @@ class Search:
         assert self._encoder
         self.reduced = True
         texts = self._texts(unread) if unread else ()  # `document` loads for those only
-        vectors = nearness.Vectors(self.cache, *ENCODED, allowed, [row for row, _ in lexical])
+        vectors = nearness.Vectors(self.cache, *ENCODED, question.allowed, question.rows)
         try:
             read = self._encoder(question.query, texts, self._until)
         except (EncoderDamaged, MemoryError):
@@ -175,77 +170,60 @@ class Search:
             return None
         self.behind = self.behind or bool(unread)
         beside = dict(zip(unread, read[1:], strict=False))
-        return self._by_vectors(question, lexical, *vectors.nearest(read[0], beside))
+        return self._by_vectors(question, *vectors.nearest(read[0], beside))
 
-    def _by_chosen(
-        self,
-        space: str,
-        vector: bytes,
-        question: Question,
-        lexical: list[tuple[int, float]],
-        allowed: list[int] | None,
-    ) -> tuple[list[rank.Hit], float]:
+    def _by_chosen(self, question: Question, space: str, vector: bytes) -> Ranked:
         """The same by words and the vectors of the model that the user chose."""
         from . import nearness
 
-        rows = [row for row, _ in lexical]
-        vectors = nearness.Vectors(self.cache, space, len(vector), allowed, rows, chosen=True)
-        hits, sure = self._by_vectors(question, lexical, *vectors.nearest(vector, {}))
+        vectors = nearness.Vectors(
+            self.cache, space, len(vector), question.allowed, question.rows, chosen=True
+        )
+        hits, sure = self._by_vectors(question, *vectors.nearest(vector, {}))
         if not vectors.comparable:
-            _, sure = self._by_table(question, lexical, allowed)
+            _, sure = self._by_table(question)
         return hits, sure
 
     def _by_vectors(
-        self,
-        question: Question,
-        lexical: list[tuple[int, float]],
-        near: dict[int, float],
-        cosines: dict[int, float],
-    ) -> tuple[list[rank.Hit], float]:
+        self, question: Question, near: dict[int, float], cosines: dict[int, float]
+    ) -> Ranked:
         """By words and what `nearness.Vectors` found."""
-        cover = question.cover_of([row for row, _ in lexical[: verdict.LOOKED_AT]])
-        hits = self._reread(question, fused(lexical, near, question.ceiling, rank.ENCODER, cover))
+        cover = question.cover_of(question.rows[: verdict.LOOKED_AT])
+        hits = fused(question.lexical, near, question.ceiling, rank.ENCODER, cover)
+        hits = self._reread(question, hits)
         values = list(near.values())[:CANDIDATES]
         return hits, question.sure(hits, values, cosines, verdict.ENCODER)
 
-    def _by_table(
-        self,
-        question: Question,
-        lexical: list[tuple[int, float]],
-        allowed: list[int] | None,
-    ) -> tuple[list[rank.Hit], float]:
+    def _by_table(self, question: Question) -> Ranked:
         """The same by words and the packaged table."""
         # Content words count double: "how do we store times" is about times, not about how.
         query = question.query
         vector = self._vector(f"{text.ends(query)} {text.content(query)}")
-        nearest, cosines = self._near(vector, [row for row, _ in lexical], allowed)
-        hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
-        cosines = {**cosines, **dict(nearest)}
-        return hits, question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
+        nearest, cosines = self._near(question, vector)
+        hits = rank.fuse(question.lexical, (), cosines, question.ceiling)
+        hits = self._reread(question, hits)
+        return hits, question.sure(hits, nearest, cosines, verdict.TABLE)
 
     def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
         """The hits, the first of them ranked again by their text."""
         first = [hit.row for hit in self._in_order(hits, rank.REREAD)[: rank.REREAD]]
         return self._in_order(rank.reread(hits, question.held(first)), rank.REREAD)
 
-    def _near(
-        self, vector: bytes, lexical: list[int], allowed: list[int] | None
-    ) -> tuple[list[tuple[int, float]], dict[int, float]]:
-        """([(row, cosine)] of the rows nearest by the table, {row: cosine} of the lexical ones)."""
+    def _near(self, question: Question, vector: bytes) -> tuple[list[float], dict[int, float]]:
+        """(cosines of the rows nearest by the table, {row: cosine} of these and the lexical ones),
+        the highest first.
+        """
         if not any(vector):
             return [], {}
-        from . import hamming, nearness  # not for a prompt that words settle
-        from .int8_vectors import sign_code
+        from . import hamming, model_vectors, nearness  # not for a prompt that words settle
 
-        codes = self.cache.codes()[: int(self.cache.meta("rows", "0")) * len(vector) // 8]
-        empty = int(self.cache.meta("dead", "0"))
-        asked = sign_code(vector)
-        near = nearness.close(self.cache, codes, asked, CANDIDATES, allowed, empty)
-        vectors = self.cache.vectors({*near, *lexical})
-        scored = {row: cosine for cosine, row in hamming.rescore(vectors, vector, sorted(vectors))}
-        pairs = [(row, scored[row]) for row in near if row in scored]
-        pairs.sort(key=lambda item: (-item[1], item[0]))
-        return pairs[:CANDIDATES], {row: scored[row] for row in lexical if row in scored}
+        stored = model_vectors.codes(self.cache, SPACE, len(vector))
+        near = set(nearness.close(self.cache, stored, vector, CANDIDATES, question.allowed))
+        rows = near.union(question.rows)
+        vectors, squares = model_vectors.of(self.cache, SPACE, rows)
+        scored = hamming.rescore(vectors, vector, sorted(vectors), squares)
+        nearest = [cosine for cosine, row in scored if row in near]
+        return nearest, {row: cosine for cosine, row in scored}
 
     def _in_order(self, hits: list[rank.Hit], most: int) -> list[rank.Hit]:
         """The same order, best first; among the first `most` hits of equal score stand by their
@@ -285,8 +263,14 @@ class Question:
         self.count = documents.count()
         self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)
+        self.lexical: list[tuple[int, float]] = []  # (row, BM25) of what words found, best first
+        self.allowed: list[int] | None = None  # the rows that take part, ascending; None: all
         self._documents = documents
         self._texts: dict[int, tuple[list[str], list[str]]] = {}
+
+    @property
+    def rows(self) -> list[int]:
+        return [row for row, _ in self.lexical]
 
     def held(self, rows: Iterable[int]) -> dict[int, tuple[float, float]]:
         """{row: (cover, phrases)} of the title and body of memories."""

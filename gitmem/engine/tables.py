@@ -113,14 +113,13 @@ CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL
   value, row)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
--- Vectors of the encoder, or of the model a user chose, under the name of their space, and what is
--- read of all of them, in chunks (`model_vectors`). square: the sum of a vector's squares.
+-- Vectors of the packaged table, of the encoder, or of the model a user chose, under the name of
+-- their space, and what is read of all of them, in chunks (`model_vectors`). square: the sum of a
+-- vector's squares.
 CREATE TABLE model_vector(space TEXT NOT NULL, row INTEGER NOT NULL, v BLOB NOT NULL, square INTEGER
   NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(space, row)) WITHOUT ROWID;
 CREATE TABLE model_code(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL, codes BLOB
   NOT NULL, company BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(space, chunk)) WITHOUT ROWID;
-CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 
 

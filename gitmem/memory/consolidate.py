@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from ..core import record
 from ..core.digest import sha256
-from ..engine import contradictions, filters, memory_rows
-from ..engine.cache import Cache
+from ..engine import contradictions, filters, memory_rows, model_vectors
+from ..engine.cache import SPACE, Cache
 from ..engine.document import vector_text
 from ..engine.memory_rows import TEAM
 from . import relation, similarity
@@ -200,7 +200,7 @@ def _candidates(
         return
     from ..engine import vectors
 
-    known = cache.vectors(rows)
+    known = model_vectors.of(cache, SPACE, rows)[0]
     dims = len(next(iter(known.values()), b"")) or 1
     vector = {row: known.get(row, bytes(dims)) for row in rows}
     beside = _beside(cache, rows[first])

@@ -26,8 +26,8 @@ from zlib import crc32
 
 from ..core import id_mentions, record, sanitize, text
 from ..core.errors import MemError
-from ..engine import document, memory_rows
-from ..engine.cache import Cache
+from ..engine import document, memory_rows, model_vectors
+from ..engine.cache import SPACE, Cache
 from ..engine.memory_rows import ACTIVE
 from ..store import Store
 from . import memories
@@ -166,7 +166,7 @@ def jaccard(a: frozenset[Any], b: frozenset[Any]) -> float:
 
 def _near(cache: Cache, active: list[Node]) -> Edges:
     """Each memory chooses among the memories before it, so later ones change no choice."""
-    kept = cache.vectors([n.row for n in active])
+    kept = model_vectors.of(cache, SPACE, [n.row for n in active])[0]
     some = [n for n in active if n.row in kept]
     if len(some) < 2:
         return {}

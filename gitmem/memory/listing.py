@@ -291,7 +291,7 @@ def totals(store: Store, cache: Cache) -> dict[str, int]:
     status: dict[int, int] = dict(db.execute(by_status, args).fetchall())
     by_scope = f"SELECT scope & 1, {_COUNT} AND {active} GROUP BY 1"
     scopes: dict[int, int] = dict(db.execute(by_scope, args).fetchall())
-    (vectors,) = db.execute("SELECT count(*) FROM vector").fetchone()
+    vectors = cache.embedded(SPACE)
     return {
         "memories": status.get(ACTIVE, 0),
         "superseded": status.get(SUPERSEDED, 0),

@@ -22,10 +22,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core import text as words_of
-from ..engine import hamming, memory_rows
-from ..engine.cache import Cache
+from ..engine import hamming, memory_rows, model_vectors, nearness
+from ..engine.cache import SPACE, Cache
 from ..engine.embed import StaticTable
-from ..engine.int8_vectors import cosine, sign_code
+from ..engine.int8_vectors import cosine
 
 NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
 RELATED = 0.45  # ... and a change, which may share one name only
@@ -189,16 +189,12 @@ def neighbours(
     cache: Cache, table: StaticTable, texts: Sequence[str]
 ) -> list[list[tuple[float, dict[str, Any]]]]:
     """For each text [(cosine, record)] of the nearest visible memories, the nearest first."""
-    codes = cache.codes()
-    total, dead = int(cache.meta("rows", "0")), int(cache.meta("dead", "0"))
+    stored = model_vectors.codes(cache, SPACE, table.dims)
     out: list[list[tuple[float, dict[str, Any]]]] = []
     for vector in table.embed(texts):
-        near: list[tuple[int, int]] = []
-        if any(vector):
-            code = sign_code(vector)
-            near = hamming.nearest(codes[: total * len(code)], code, 4 * _NEIGHBOURS + dead)
-        vectors = cache.vectors([row for _, row in near])
-        scored = hamming.rescore(vectors, vector, list(vectors))
+        near = nearness.close(cache, stored, vector, 4 * _NEIGHBOURS, None) if any(vector) else []
+        vectors, squares = model_vectors.of(cache, SPACE, near)
+        scored = hamming.rescore(vectors, vector, list(vectors), squares)
         best = [(c, row) for c, row in scored if c >= RELATED][:_NEIGHBOURS]
         loaded = memory_rows.load(cache, [row for _, row in best])
         out.append([(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)])

@@ -160,6 +160,6 @@ def _rows(
             ahead.begin(part, 0.5)
             ahead.collect()
             made = ahead.documents(part)
-            for (id, item), (fields, vector, _) in zip(part, made, strict=True):
+            for (id, item), (fields, vector) in zip(part, made, strict=True):
                 words = chain.from_iterable(field.split() for field in fields)
                 yield Row(id, entries[id][0], json.dumps(item), words, vector)

@@ -19,8 +19,8 @@ from typing import Any
 from ..anchors import anchor_state, path_state, snapshot_view
 from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
-from ..engine import filters, memory_rows
-from ..engine.cache import Cache
+from ..engine import filters, memory_rows, model_vectors
+from ..engine.cache import SPACE, Cache
 from ..engine.filters import newest_first
 from ..engine.memory_rows import TEAM
 from ..memory import consolidate, view
@@ -182,7 +182,8 @@ class _Comparison:
         dims = self.store.table.dims
         sql = "SELECT row FROM memory WHERE status = 0 ORDER BY row"
         olds = [row for (row,) in self.before.db.execute(sql)]
-        known, news = self.before.vectors(olds), self.after.vectors(rows)
+        known = model_vectors.of(self.before, SPACE, olds)[0]
+        news = model_vectors.of(self.after, SPACE, rows)[0]
         every = [known.get(row, bytes(dims)) for row in olds]
         every += [news.get(row, bytes(dims)) for row in rows]
         first, nearest, most = len(olds), consolidate.NEAREST, consolidate.MOST
