@@ -84,21 +84,15 @@ class EncoderFile:
         except (OSError, ValueError) as error:  # ValueError: an empty file
             raise EncoderDamaged(f"cannot open encoder '{path}': {error}") from None
         self.path = path
-        try:
-            self._read_header()
-        except EncoderDamaged:
-            self.map.close()
-            raise
+        self._read_header()
 
     def _read_header(self) -> None:
         size = len(self.map)
-        if size < HEADER.size:
-            raise EncoderDamaged(f"encoder '{self.path}' is cut short: {size} bytes")
-        magic, *sizes, name, self.digest, crc = HEADER.unpack_from(self.map)
-        if magic != MAGIC:
-            raise EncoderDamaged(f"'{self.path}' is not an encoder of format 1")
-        if crc != crc32(self.map[: HEADER.size - 4]):
-            raise EncoderDamaged(f"encoder '{self.path}' has a damaged header")
+        header = self.map[: HEADER.size].ljust(HEADER.size)
+        magic, *sizes, name, self.digest, crc = HEADER.unpack(header)
+        damaged = f"'{self.path}' ({size} bytes) is no whole encoder of format 1"
+        if (magic, crc) != (MAGIC, crc32(header[:-4])):
+            raise EncoderDamaged(damaged)
         self.tokens, self.dims, self.layers, self.heads, inner, self.positions, *sizes = sizes
         self.longest, text, total = sizes
         self._ends = aligned(HEADER.size)
@@ -110,7 +104,7 @@ class EncoderFile:
             self.places[part] = (kind, shape, at)
             at += aligned(bytes_of(kind, shape))
         if not at == total == size:
-            raise EncoderDamaged(f"encoder '{self.path}' has {size} bytes, not {total}")
+            raise EncoderDamaged(damaged)
         self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
 
     def find(self, token: str) -> int:

@@ -121,24 +121,20 @@ class Beside:
         self._question: str | None = None
         self._made, self._lives = b"", True
         self.lasting = False  # whether more questions come after one was read
-        theirs, self._to = os.pipe()
+        pipes: list[int] = []
         try:
-            self._from, ours = os.pipe()
-        except OSError:
-            os.close(theirs)
-            os.close(self._to)
-            raise
-        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
             self._pid = os.fork()
-            if not self._pid:
-                _answer(theirs, ours)
-        except BaseException:
-            os.close(self._to)
-            os.close(self._from)
+        except OSError:
+            for fd in pipes:
+                os.close(fd)
             raise
-        finally:
-            os.close(theirs)
-            os.close(ours)
+        theirs, self._to, self._from, ours = pipes
+        if not self._pid:
+            _answer(theirs, ours)
+        os.close(theirs)
+        os.close(ours)
 
     def rehearse(self, text: str, until: float) -> bytes:
         """Has it read a text before there is a question, which makes the question's vector sooner;

@@ -56,8 +56,6 @@ ROW_BITS = 17
 class TableDamaged(Exception):
     """The static table is missing, cut short or not a table."""
 
-    hint = "reinstall git mem; memories are not affected"
-
 
 ENCODING = 1  # raise it when the code turns the same text and table into other vectors
 
@@ -183,27 +181,19 @@ class StaticTable:
         except (OSError, ValueError) as error:  # ValueError: an empty file
             raise TableDamaged(f"cannot open static table '{path}': {error}") from None
         self.path = path
-        try:
-            self._read_header()
-        except TableDamaged:
-            self._map.close()
-            raise
+        self._read_header()
         self._words = _Kept(lambda word: self._split(word.lower()))
         # Letters and digits that stand together, and the rows of each word in them.
         self._runs = _Kept(lambda run: tuple([self._words[word] for word in _ascii_words(run)]))
 
     def _read_header(self) -> None:
         size = len(self._map)
-        if size < HEADER.size:
-            raise TableDamaged(f"static table '{self.path}' is cut short: {size} bytes")
+        header = self._map[: HEADER.size].ljust(HEADER.size)
         (magic, self.dims, self.rows, self._slots, at_slots, self._ends, self._text, self._at_rows,
-         total, self._longest, name, self.digest, crc) = HEADER.unpack_from(self._map)  # fmt: skip
-        if magic != MAGIC:
-            raise TableDamaged(f"'{self.path}' is not a static table of format 1")
-        if crc != crc32(self._map[: HEADER.size - 4]):
-            raise TableDamaged(f"static table '{self.path}' has a damaged header")
-        if total != size or self._at_rows + self.rows * self.dims != size:
-            raise TableDamaged(f"static table '{self.path}' has {size} bytes, not {total}")
+         total, self._longest, name, self.digest, crc) = HEADER.unpack(header)  # fmt: skip
+        rows = self.rows * self.dims
+        if (magic, crc) != (MAGIC, crc32(header[:-4])) or not total == size == self._at_rows + rows:
+            raise TableDamaged(f"'{self.path}' ({size} bytes) is no whole static table of format 1")
         self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
         self._at_slots = at_slots
         self._mask = self._slots - 1
@@ -299,9 +289,6 @@ class StaticTable:
 
         if sha256(self._map[HEADER.size :]).digest() != self.digest:
             raise TableDamaged(f"static table '{self.path}' does not match its checksum")
-
-    def close(self) -> None:
-        self._map.close()
 
 
 _U32 = struct.Struct("<I").unpack_from
