@@ -86,7 +86,7 @@ def held(store: Store) -> dict[str, int]:
 def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
     told: list[int] = []
     with vectors() as model:
-        assert fill(store, model, most=2) == (2, 1)
+        assert fill(store, model, until=0.0, batch=2) == (2, 1)
         assert store.with_cache(lambda cache: model_vectors.fill(cache, model, told.append))[0] == 1
         assert fill(store, model) == (0, 0)
     assert sum(told) == 1
@@ -161,7 +161,7 @@ def test_switching_models_never_mixes_vectors(store: Store) -> None:
         assert one.space != two.space
         fill(store, one)
         assert store.with_cache(lambda cache: model_vectors.missing(cache, two.space))[0] == 3
-        fill(store, two, most=1)
+        fill(store, two, until=0.0, batch=1)
         assert held(store) == {one.space: 3, two.space: 1}
         question = one.question("cat")
         assert len(store.with_cache(lambda cache: cosines(cache, two.space, question))[0]) == 1
@@ -220,7 +220,10 @@ def test_portions_fill_from_the_newest_and_codes_lie_in_chunks(many: Store) -> N
         assert stored.codes[-2:] == sign_code(vectors[held[-1]])
         return held
 
-    assert many.with_cache(lambda cache: model_vectors.fill(cache, model, most=10))[0] == 10
+    assert (
+        many.with_cache(lambda cache: model_vectors.fill(cache, model, until=0.0, batch=10))[0]
+        == 10
+    )
     assert rows() == list(range(count - 10, count))
     assert many.with_cache(
         lambda cache: model_vectors.without(cache, model.space, [count - 11, count - 10, 0])

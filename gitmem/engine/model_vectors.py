@@ -67,15 +67,13 @@ def fill(
     cache: Cache,
     embedder: Embedder,
     progress: Callable[[int], None] = lambda n: None,
-    most: int | None = None,
     until: float | None = None,
     wait: float = 0.0,
     batch: int = BATCH,
 ) -> int:
-    """Makes the vectors that are missing, the newest memories first, at most `most` and up to
-    `until` (monotonic); returns how many were made. Waits for another process that makes
-    some, `wait` seconds: two would make the same ones. `batch`: how many texts at a time, between
-    which it looks at the time.
+    """Makes the vectors that are missing, the newest memories first, up to `until` (monotonic);
+    returns how many were made. Waits for another process that makes some, `wait` seconds: two would
+    make the same ones. `batch`: how many texts at a time, between which it looks at the time.
 
     When none is missing any more, vectors of other models are dropped. Raises what the embedder
     raises; what was made before is kept.
@@ -84,7 +82,7 @@ def fill(
     made: list[tuple[tuple[int, int], bytes]] = []
     lock = cache.path and os.path.join(os.path.dirname(cache.path), "vectors")
     with cache_lock.locked(lock, wait):
-        wanted = _lacking(cache, space)[:most]
+        wanted = _lacking(cache, space)
         since = time.monotonic()
         try:
             for i in range(0, len(wanted), batch):
