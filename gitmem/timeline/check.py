@@ -23,8 +23,9 @@ from ..anchors.anchor_state import AnchorState
 from ..core import record, redact
 from ..core.errors import GitFailed
 from ..core.progress import counted
-from ..engine import contradictions, filters, memory_rows
+from ..engine import contradictions, memory_rows
 from ..engine.cache import Cache
+from ..engine.filters import newest_first
 from ..memory import verify, view
 from ..signing import trust
 from ..store import Store
@@ -70,11 +71,13 @@ RULES = {
     ),
 }
 
+# What a place is at a revision, beside STALE; never: no name there can be compared.
+_UNKNOWN, _NEVER, _FINE = "unknown", "never", "fine"
 PATIENCE = 60.0  # seconds git may look for renames
 # Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not
 # about this one as far as anybody knows.
 _HARMLESS = (path_state.NO_BLOB, path_state.NO_NAME, anchor_state.UNBORN, anchor_state.ABSENT)
-Places = list[tuple[int, path_state.Noted]]  # rows of memories, and paths as they noted them
+Place = tuple[int, path_state.Noted]  # the row of a memory, and a path as it noted it
 Object = dict[str, Any]
 
 
@@ -184,25 +187,27 @@ def _of_active(store: Store, cache: Cache, asked: Set[str]) -> Iterator[Object]:
     """What is said about active memories: that two contradict each other, or who vouches."""
     if CONTRADICTION in asked:
         against = contradictions.all_of(cache)
-        items = _objects(store, cache, set(against))
+        items = {item["id"]: item for item in _objects(store, cache, "id", set(against))}
         pairs = {(a, b) for a in items for b in against.get(a, ()) if a < b and b in items}
         for one, other in sorted(pairs):
             text = f"{_named(items[one])} contradicts {_named(items[other])}"
             yield _finding(CONTRADICTION, text, items[one], against=other)
     if UNSIGNED in asked and store.trust.strict:
         failed = [item for item in verify.verify(store, []) if item["id"] and verify.failed(item)]
-        items = _objects(store, cache, {item["id"] for item in failed})
+        found = _objects(store, cache, "id", {item["id"] for item in failed})
+        items = {item["id"]: item for item in found}
         for item in failed:
             shown = items.get(item["id"], {**item, "type": item["op"], "paths": []})
             below = f"signature {item['state']}, below mem.trust={store.trust.policy}"
             yield _finding(UNSIGNED, f"{_named(shown)}: {below}", shown, version=item["version"])
 
 
-def _objects(store: Store, cache: Cache, ids: Iterable[str]) -> dict[str, Object]:
-    """{id: public object} of active memories, newest first."""
-    sql = "SELECT row FROM memory WHERE status = 0 AND id IN {} ORDER BY row DESC"
-    rows = memory_rows.firsts(cache, [row for (row,) in cache.among(sql, ids)])
-    return {item["id"]: item for item in view.objects(store, cache, rows)}
+def _objects(store: Store, cache: Cache, column: str, values: Set[Any], **how: Any) -> list[Object]:
+    """Public objects of the active memories with one of these values, newest first."""
+    order = f"{newest_first(cache)}, row"
+    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
+    rows = memory_rows.firsts(cache, [row for (row,) in cache.among(sql, values)])
+    return view.objects(store, cache, rows, **how)
 
 
 # Which memories are stale
@@ -214,90 +219,73 @@ def stale(store: Store, since: str = "") -> Object:
 
     Raises MemError where there is no such revision.
     """
-    repo = store.repo
-    head = repo.head()
+    head = store.repo.head()
     before = snapshot_view.commit_of(store, since) if since else ""
 
     def read(cache: Cache) -> Object:
-        rows = _rows(cache)
-        found = path_state.of_rows(store.repo, cache, rows, head, PATIENCE)
-        places: Places = []
+        sql = (
+            "SELECT row FROM memory WHERE status = 0 AND row IN"
+            " (SELECT row FROM label WHERE kind = 'path')"
+        )
+        rows = [row for (row,) in cache.db.execute(sql)]
+        places: list[Place] = []
         for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
             anchor = memory_rows.commit_of(data)
             places += [(row, (anchor, *place)) for place in memory_rows.places(data)]
-        states = [state for row in rows for state in found[row]]
-        anchors = {asked[0] for _, asked in places}
-        stands = anchor_state.states(repo, cache, anchors, head, PATIENCE)
-        stale: Places = []
-        unknown: set[int] = set()
-        never: set[int] = set()
-        for (row, asked), state in zip(places, states, strict=True):
-            stand = stands.get(asked[0])
-            if stand and stand.state == anchor_state.UNMERGED:
-                continue
-            if state.state == path_state.UNKNOWN:
-                unknown.update({row} if state.reason not in _HARMLESS else ())
-                never.update({row} if state.reason == path_state.NO_NAME else ())
-            elif state.state in path_state.STALE and _doubtful(stand):
-                unknown.add(row)
-            elif state.state in path_state.STALE:
-                stale.append((row, asked))
-        shown = {row for row, _ in stale}
+        by_row = path_state.of_rows(store.repo, cache, rows, head, PATIENCE)
+        states = [state for row in rows for state in by_row[row]]
+        stands = anchor_state.states(store.repo, cache, _anchors(places), head, PATIENCE)
+        found = _judged(places, states, stands)
         if before:
-            shown, unsure = _since(store, cache, stale, before)
-            unknown |= unsure
-        unknown -= shown
+            changed = [noted for _, noted in found[STALE]]
+            states = path_state.states(store.repo, cache, changed, before, PATIENCE)
+            anchors = _anchors(found[STALE])
+            stood = anchor_state.states(store.repo, cache, anchors, before, PATIENCE)
+            was = _judged(found[STALE], states, stood)
+            found[_UNKNOWN] += was[_UNKNOWN]
+            found[STALE] = was[_FINE]
+        shown: dict[str, list[Object]] = {}
+        told: set[int] = set()
+        for kind in (STALE, _UNKNOWN, _NEVER):
+            new = {row for row, _ in found[kind]} - told
+            told |= new
+            shown[kind] = _objects(store, cache, "row", new, stands=stands)
         return {
             "since": {"name": since, "commit": before} if since else None,
             "head": head or None,
             "checked": len(rows),
-            "shallow": anchor_state.shallow(repo),
-            "stale": _sorted_objects(store, cache, shown, stands),
-            "unknown": _sorted_objects(store, cache, unknown, stands),
-            "not_compared": _sorted_objects(store, cache, never - shown - unknown, stands),
+            "shallow": anchor_state.shallow(store.repo),
+            "stale": shown[STALE],
+            "unknown": shown[_UNKNOWN],
+            "not_compared": shown[_NEVER],
         }
 
     found, fresh = store.with_cache(read)
     return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
 
 
-def _doubtful(stand: AnchorState | None) -> bool:
-    return bool(stand and stand.state == anchor_state.UNKNOWN and stand.reason not in _HARMLESS)
+def _anchors(places: list[Place]) -> set[str]:
+    return {anchor for _, (anchor, *_) in places}
 
 
-def _rows(cache: Cache) -> list[int]:
-    sql = (
-        "SELECT row FROM memory WHERE status = 0 AND row IN"
-        " (SELECT row FROM label WHERE kind = 'path') ORDER BY row"
-    )
-    return [row for (row,) in cache.db.execute(sql)]
-
-
-def _since(store: Store, cache: Cache, stale: Places, before: str) -> tuple[set[int], set[int]]:
-    """(rows that were not stale or not there at a revision, rows of which nobody can tell)."""
-    anchors = {asked[0] for _, asked in stale if asked[0]}
-    stands = anchor_state.states(store.repo, cache, anchors, before, PATIENCE)
-    states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
-    became: set[int] = set()
-    unsure: set[int] = set()
-    for (row, asked), state in zip(stale, states, strict=True):
-        stand = stands.get(asked[0])
-        if stand and stand.state not in snapshot_view.INSIDE and not _doubtful(stand):
-            became.add(row)
-        elif state.state == path_state.UNKNOWN:
-            unsure.add(row)
-        elif state.state not in path_state.STALE:
-            became.add(row)
-        elif _doubtful(stand):
-            unsure.add(row)
-    return became, unsure - became
-
-
-def _sorted_objects(
-    store: Store, cache: Cache, rows: set[int], stands: dict[str, AnchorState]
-) -> list[Object]:
-    latest = filters.latest(cache)
-    items = view.objects(store, cache, sorted(rows), stands=stands)
-    return sorted(
-        items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True
-    )
+def _judged(
+    places: list[Place], states: list[path_state.PathState], stands: dict[str, AnchorState]
+) -> dict[str, list[Place]]:
+    """{STALE, _UNKNOWN, _NEVER or _FINE: the places that are so}. A place is fine where the memory
+    is not about this history.
+    """
+    out: dict[str, list[Place]] = {STALE: [], _UNKNOWN: [], _NEVER: [], _FINE: []}
+    nowhere = AnchorState(anchor_state.REACHABLE, "")
+    for place, state in zip(places, states, strict=True):
+        stand, kind = stands.get(place[1][0], nowhere), _FINE
+        if stand.state == anchor_state.UNMERGED:
+            kind = _FINE
+        elif state.state in path_state.STALE:
+            unsure = stand.state == anchor_state.UNKNOWN and stand.reason not in _HARMLESS
+            kind = _UNKNOWN if unsure else STALE
+        elif state.state == path_state.UNKNOWN and state.reason not in _HARMLESS:
+            kind = _UNKNOWN
+        elif state.reason == path_state.NO_NAME:
+            kind = _NEVER
+        out[kind].append(place)
+    return out
