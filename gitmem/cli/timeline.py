@@ -11,7 +11,7 @@ from ..git import commit_reader
 from ..memory import commit_hits, listing
 from ..render import diff_markdown
 from ..store import Store
-from ..timeline import bisect, branch_diff, file_lines, path_memories, why
+from ..timeline import bisect, branch_diff, file_lines, why
 from .options import PATH, Answer, At, Id, argument, command, flag, number, one_of, only, texts
 
 _SHOWN = 20  # memories on a terminal
@@ -66,7 +66,7 @@ def why_command(
     found = why.why(store, path, at=at, limit=most, all_hits=all_hits)
     commits = commit_hits.explaining(store, found.history, at, found.items)
     for item in commits:
-        item["why"] = [{"by": path_memories.COMMIT, "commit": item["id"]}]
+        item["why"] = [{"by": why.COMMIT, "commit": item["id"]}]
     text = chain(_explained(found, path, at, commits), _reasons(commits))
     return Answer([*found.items, *commits], text, 0 if found.items else 1)
 
@@ -93,8 +93,8 @@ def _reasons(found: list[_Item]) -> _Text:
 
 
 _NAMED = {
-    path_memories.FORMER: "about it under the name",
-    path_memories.ABOVE: "about its directory",
+    why.FORMER: "about it under the name",
+    why.ABOVE: "about its directory",
 }
 
 
@@ -102,9 +102,9 @@ def _because(reasons: list[_Item]) -> str:
     out = []
     for reason in reasons:
         by = reason["by"]
-        if by == path_memories.LINE:
+        if by == why.LINE:
             out.append(f"about {_spans(reason['lines'])} of {reason['path']}")
-        elif by == path_memories.COMMIT:
+        elif by == why.COMMIT:
             out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
         elif "now" in reason:
             out.append(f"about {reason['path']}, which is {reason['now']} now{_lost(reason)}")
