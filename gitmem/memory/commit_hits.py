@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..anchors import snapshot_view
-from ..core import common_words, record, text
+from ..core import common_words, rank, record, text
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
@@ -26,12 +26,12 @@ from ..store import Store
 
 T = TypeVar("T")
 
-AT_ONCE = 2_000  # new commits that a question takes in before it is answered
-SECONDS = 2.0  # ... or what it finds in that time; the worker takes in the rest
-SAME = 0.8  # share of the terms of the shorter text from which two texts say the same
-FEW = 3  # commits that explain a path or lines: they stand below memories
-ABOUT = 10  # files of a commit from which on a memory made of it names none
+_AT_ONCE = 2_000  # new commits that a question takes in before it is answered
+_SECONDS = 2.0  # ... or what it finds in that time; the worker takes in the rest
+_SAME = 0.8  # share of the terms of the shorter text from which two texts say the same
 _FEWEST = 4  # terms below which a text says too little to be compared
+_FEW = 3  # commits that explain a path or lines: they stand below memories
+_ABOUT = 10  # files of a commit from which on a memory made of it names none
 
 
 class Answer(NamedTuple):
@@ -40,9 +40,6 @@ class Answer(NamedTuple):
     hits: list[dict[str, Any]]
     verdict: str
     sure: float
-
-
-NOTHING = Answer([], "MISS", 0.0)
 
 
 class Answers(NamedTuple):
@@ -57,9 +54,7 @@ class Answers(NamedTuple):
 
 
 def searchable(store: Store, wanted: Filter, only: str = "") -> bool:
-    """Whether commits are to be searched here, and can meet these conditions. Raises UsageError
-    where they can not and nothing else is wanted.
-    """
+    """Whether commits can meet these conditions here. Raises UsageError where nothing else can."""
     on = store.settings["history"] != "false"
     of_memories = (wanted.types, wanted.tags, wanted.phase, wanted.scope, wanted.superseded)
     if only == "history" and not on:
@@ -85,8 +80,8 @@ def with_history(
     store: Store,
     action: Callable[[Cache], T],
     *,
-    most: int | None = AT_ONCE,
-    seconds: float | None = SECONDS,
+    most: int | None = _AT_ONCE,
+    seconds: float | None = _SECONDS,
 ) -> tuple[T | None, int]:
     """(the action's answer on the cache of commits, how many commits wait to be taken in); None
     where it cannot be read or made. A damaged one is made anew.
@@ -158,36 +153,28 @@ def answers(
     """What the commits answer that meet some conditions as of a revision."""
 
     def read(cache: Cache) -> tuple[list[Answer], int]:
-        commits = Commits(store, cache, wanted, at, all_branches)
-        return [commits.ask(query, limit) for query in queries], commits.wanted.count(cache)
+        conditions, states = as_of(store, cache, wanted, at), commit_index.states(cache, at)
+        search = Search(cache, store.table.vector, None if all_branches else states)
+        found = []
+        for query in queries:
+            hits, verdict, sure = search.ask(common_words.asked(query), conditions, limit)
+            items = public(cache, [hit.row for hit in hits], states)
+            add_scores(search, hits, items)
+            found.append(Answer(items, verdict, sure))
+        return found, conditions.count(cache)
 
     found, waiting = with_history(store, read)
     if found is None:
-        return Answers([NOTHING] * len(queries), 0, waiting, unsearched(waiting))
+        return Answers([Answer([], "MISS", 0.0)] * len(queries), 0, waiting, unsearched(waiting))
     return Answers(*found, waiting, unsearched(waiting) if waiting else "")
 
 
-class Commits:
-    """The commits that meet some conditions as of a revision, for one question or many."""
-
-    def __init__(
-        self, store: Store, cache: Cache, wanted: Filter, at: str = "", all_branches: bool = False
-    ) -> None:
-        self.cache = cache
-        self.wanted = as_of(store, cache, wanted, at)
-        self._states = commit_index.states(cache, at)
-        self._search = Search(cache, store.table.vector, None if all_branches else self._states)
-
-    def ask(self, query: str, limit: int) -> Answer:
-        hits, said, sure = self._search.ask(common_words.asked(query), self.wanted, limit)
-        rows = [hit.row for hit in hits]
-        found = []
-        for hit, item in zip(hits, public(self.cache, rows, self._states), strict=True):
-            item["score"] = round(hit.score, 4)
-            item["retrieval"] = hit.retrieval
-            item["explain"] = {**hit.parts(), **self._search.parts[hit.row]}
-            found.append(item)
-        return Answer(found, said, sure)
+def add_scores(search: Search, hits: Sequence[rank.Hit], items: list[dict[str, Any]]) -> None:
+    """Says in the public objects of hits how each was found."""
+    for hit, item in zip(hits, items, strict=True):
+        item["score"] = round(hit.score, 4)
+        item["retrieval"] = hit.retrieval
+        item["explain"] = {**hit.parts(), **search.parts[hit.row]}
 
 
 def find(store: Store, name: str) -> dict[str, Any] | None:
@@ -213,30 +200,26 @@ def find(store: Store, name: str) -> dict[str, Any] | None:
 
 
 def explaining(
-    store: Store, wanted: Filter, at: str = "", beside: Sequence[dict[str, Any]] = ()
+    store: Store, wanted: Filter, at: str, beside: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The newest commits that meet these conditions and have a body, at most FEW; without those
-    that the memories `beside` were made of.
-    """
+    """A few newest commits that meet these conditions, have a body and no memory `beside`."""
     if store.settings["history"] == "false":
         return []
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         sql, args = as_of(store, cache, wanted, at).sql()
         newest = f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id LIMIT ?"
-        rows = [row for (row,) in cache.db.execute(newest, (*args, 10 * FEW))]
+        rows = [row for (row,) in cache.db.execute(newest, (*args, 10 * _FEW))]
         found = public(cache, rows, commit_index.states(cache, at))
-        return [item for item in _others(found, beside) if item["body"]][:FEW]
+        return [item for item in _others(found, beside) if item["body"]][:_FEW]
 
     return _read(store, read)
 
 
 def among(
-    store: Store, commits: list[str], paths: Sequence[str] = (), most: int | None = None
+    store: Store, commits: list[str], paths: Sequence[str], most: int | None
 ) -> list[dict[str, Any]]:
-    """The searchable ones of these commits, in their order; `paths`: that changed one of them.
-    Raises UsageError where commits are not searchable.
-    """
+    """The searchable ones of these commits that changed one of `paths`, in their order."""
     wanted = Filter(anchors=commits, paths=paths)
     searchable(store, wanted, "history")
     order = {commit: n for n, commit in enumerate(commits)}
@@ -277,7 +260,7 @@ def draft(store: Store, revision: str) -> dict[str, Any]:
     subject, body = commit_message.split(read[0].message)
     if not subject:
         raise MemError(f"the commit '{revision}' has no message")
-    paths = read[0].paths if len(read[0].paths) <= ABOUT else []
+    paths = read[0].paths if len(read[0].paths) <= _ABOUT else []
     return {
         "title": subject[: record.MAX_TITLE] if body else "",
         "body": body or subject,
@@ -320,7 +303,8 @@ def merged(own: Answer, commits: Answer, limit: int) -> Answer:
     for item in _others(commits.hits, own.hits):
         weight, words = item["score"] * commits.sure, _terms(item)
         for n, others in enumerate(said):
-            if same(words, others):
+            fewest = min(len(words), len(others))
+            if fewest >= _FEWEST and len(words & others) >= _SAME * fewest:
                 weights[n] = max(weights[n], weight)
         behind.append((weight, item))
     both = [*zip(weights, own.hits, strict=True), *behind]
@@ -333,24 +317,15 @@ def merged(own: Answer, commits: Answer, limit: int) -> Answer:
 def _others(
     commits: list[dict[str, Any]], beside: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The commits for which none of these memories stands: made of it (`draft`, `import git-log`),
-    with what it says.
-    """
-    made = {item["source"]: item for item in beside if item["source"]}
-
-    def stands(item: dict[str, Any]) -> bool:
-        found = made.get(f"commit:{item['id']}")
-        words = _terms(item) if found else set()
-        return found is not None and len(words & _terms(found)) >= SAME * len(words)
-
-    return [item for item in commits if not stands(item)]
+    """The commits of which none of these memories was made (`draft`, `import`) as a whole."""
+    made = {item["source"]: _terms(item) for item in beside if item["source"]}
+    others = []
+    for item in commits:
+        words, said = _terms(item), made.get(f"commit:{item['id']}")
+        if said is None or len(words & said) < _SAME * len(words):
+            others.append(item)
+    return others
 
 
 def _terms(item: dict[str, Any]) -> set[str]:
     return set(text.terms(f"{item['title']} {item['body']}"))
-
-
-def same(some: set[str], others: set[str]) -> bool:
-    """Whether two texts say the same, by their terms."""
-    fewest = min(len(some), len(others))
-    return fewest >= _FEWEST and len(some & others) >= SAME * fewest

@@ -14,13 +14,7 @@ from ..anchors import anchor_state, anchor_state_update, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..core import common_words
 from ..embedding import reader
-from ..engine import (
-    anchor_state_store,
-    encoding,
-    model_vectors,
-    path_state_store,
-    unread,
-)
+from ..engine import anchor_state_store, encoding, model_vectors, path_state_store, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -213,10 +207,7 @@ def _answer(searcher: Searcher, query: str, chosen: Filter, limit: int) -> dict[
     rows = [hit.row for hit in hits]
     searcher.stands_of(anchor for anchor, _, _ in cache.standings(rows).values())
     objects = view.objects(store, cache, rows, stands=searcher.stands, aged=searcher.ages)
-    for hit, item in zip(hits, objects, strict=True):
-        item["score"] = round(hit.score, 4)
-        item["retrieval"] = hit.retrieval
-        item["explain"] = {**hit.parts(), **searcher.parts[hit.row]}
+    commit_hits.add_scores(searcher, hits, objects)
     reasons = [*searcher.without, *[_NO_ENCODER] * searcher.reduced, ""]
     return _shown(query, objects, verdict, sure, reasons[0], chosen.count(cache))
 
