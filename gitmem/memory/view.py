@@ -6,7 +6,7 @@ stored under, so a damaged cache cannot show changed text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..core.record_fields import CONTENT, ENTRIES, FIELDS
 from ..engine import contradictions, memory_rows, reinstated, usage_store
 from ..engine.cache import Cache
 from ..engine.document import confidence_of, scope_name
-from ..engine.filters import Filter
+from ..engine.filters import Filter, newest_first
 from ..engine.memory_rows import FORGOTTEN, SUPERSEDED, TEAM, commit_of, load, places, word, words
 from ..store import Store
 
@@ -42,6 +42,13 @@ def seen(
         yield past, past.filter(wanted)
 
 
+def active(cache: Cache, column: str, values: Set[Any]) -> list[int]:
+    """One row of each active memory whose column has one of these values, newest first."""
+    order = f"{newest_first(cache)}, row"
+    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
+    return memory_rows.firsts(cache, [row for (row,) in cache.among(sql, values)])
+
+
 def objects(
     store: Store,
     cache: Cache,
@@ -55,31 +62,29 @@ def objects(
     """
     loaded = load(cache, rows)
     past = cache if isinstance(cache, snapshot_view.Snapshot) else None
+    head = past.head if past else store.repo.head()
     if at:
         head = store.repo.commit(at) or ""
-    else:
-        head = past.head if past else store.repo.head()
-    states = stands if stands is not None else dict(past.states) if past else {}
-    asked = {commit_of(data) for data, _, _ in loaded} - {"", *states}
-    if asked:
-        states.update(anchor_state.states(store.repo, cache, asked, head))
+    if stands is None:
+        stands = dict(past.states) if past else {}
+    asked = {commit_of(data) for data, _, _ in loaded} - {"", *stands}
+    stands.update(anchor_state.states(store.repo, cache, asked, head))
     ages = {} if aged is None else aged
     unknown = [row for row in rows if row not in ages]
     ages.update(path_state.of_rows(store.repo, cache, unknown, head))
     use = usage_store.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
+    signed = ["signature" in data for data, _, _ in loaded]
+    signatures = store.trust.public(cache, rows, signed)
     items = [
         {
             **_object(data, scope, status, use.get(str(data["id"]), confidence.Evidence())),
-            "anchor": _anchor(states.get(commit_of(data)), data.get("branch")),
+            "anchor": _anchor(stands.get(commit_of(data)), data.get("branch")),
             "paths": _paths(data, ages[row]),
+            **({"signature": said} if said else {}),
         }
-        for row, (data, scope, status) in zip(rows, loaded, strict=True)
+        for row, (data, scope, status), said in zip(rows, loaded, signatures, strict=True)
     ]
     _add_others(cache, rows, items, head)
-    signed = ["signature" in data for data, _, _ in loaded]
-    for item, said in zip(items, store.trust.public(cache, rows, signed), strict=True):
-        if said:
-            item["signature"] = said
     return past.tell(items) if past else items
 
 
@@ -125,7 +130,7 @@ def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
     """What each version says of a memory that was edited in two places, the newest first."""
     return {
         row: {
-            **_text(data),
+            **text_of(data),
             "paths": [path for path, _ in memory_rows.paths(data)],
             "created_at": record.moment(data.get("at")) or None,
             **{
@@ -139,7 +144,7 @@ def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
     }
 
 
-def _text(data: dict[str, Any]) -> dict[str, Any]:
+def text_of(data: dict[str, Any]) -> dict[str, Any]:
     return {
         "title": record.clean(record.title_of(data)),
         "body": record.clean(data["body"]),
@@ -181,7 +186,7 @@ def _object(
     out: dict[str, Any] = {
         "kind": "memory",
         "id": record.clean(data["id"]),
-        **_text(data),
+        **text_of(data),
         "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
         "confidence": _confidence(data, stated, found, status),
@@ -191,11 +196,10 @@ def _object(
         "status": _STATUS[status],
     }
     for field in FIELDS:
-        if field.name not in (*out, "paths", "branch", "reason"):
-            value = data.get(field.name)
-            shown = words(value) if field.kind in ENTRIES else word(value)
-            if shown:
-                out[field.name] = shown
+        value = data.get(field.name)
+        shown = words(value) if field.kind in ENTRIES else word(value)
+        if shown and field.name not in (*out, "paths", "branch", "reason"):
+            out[field.name] = shown
     if found:
         out["use"] = {
             "used": round(found.used, 2),

@@ -58,12 +58,10 @@ def bisect(
             hint=f"it names {names}" if names else "`git mem edit ID --path` adds one",
         )
     anchor, edited = memory_rows.commit_of(data), record.object_id(data.get("head"))
-    stale: list[dict[str, Any]] = []
-    fine: list[dict[str, str]] = []
 
-    def read(cache: Cache) -> None:
-        stale.clear()
-        fine.clear()
+    def read(cache: Cache) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        stale: list[dict[str, Any]] = []
+        fine: list[dict[str, str]] = []
         noted = [(anchor, *place) for place in wanted]
         states = path_state.states(store.repo, cache, noted, head, PATIENCE)
         for place, state in zip(wanted, states, strict=True):
@@ -74,9 +72,9 @@ def bisect(
             else:
                 more = {"now": state.now, "reason": state.reason}
                 fine.append({**said, **{name: text for name, text in more.items() if text}})
+        return stale, fine
 
-    store.with_cache(read)
-    return found.memory.id, str(record.title_of(data)), stale, fine
+    return found.memory.id, str(record.title_of(data)), *store.with_cache(read)[0]
 
 
 class _Search:
@@ -85,8 +83,7 @@ class _Search:
     def __init__(
         self, store: Store, cache: Cache, anchors: list[str], place: tuple[str, str, str], head: str
     ) -> None:
-        self.git = store.repo.git
-        self.repo = store.repo
+        self.repo, self.git = store.repo, store.repo.git
         self.cache = cache
         self.anchors = anchors  # the commit it is about, and the one it was edited at
         self.path, self.blob, self.lines = place[0].rstrip("/") or ".", place[1], place[2]
@@ -123,35 +120,28 @@ class _Search:
             c for a in self.anchors for c in (stands[a].into or stands[a].commit, *places[a])
         ]
         inside = [c for c in dict.fromkeys(candidates) if reached.contains(c)]
-        if not inside:
-            reasons = [stands[a].reason or stands[a].state for a in self.anchors]
-            why = (reasons or [anchor_state.NOWHERE])[0]
-            raise MemError(
-                f"this history does not have the commit the memory is about ({why})",
-                hint=anchor_state.hint(self.repo),
-            )
-        good = self._good(inside)
-        return next((c for c in inside if good[c]), inside[0])
+        if inside:
+            good = self._good(inside)
+            return next((c for c in inside if good[c]), inside[0])
+        reasons = [stands[a].reason or stands[a].state for a in self.anchors]
+        why = next(iter(reasons), anchor_state.NOWHERE)
+        message = f"this history does not have the commit the memory is about ({why})"
+        raise MemError(message, hint=anchor_state.hint(self.repo))
 
     def _graph(self, base: str) -> dict[str, list[str]]:
-        """{commit: parents} of what touched the path after `base`, and of merges, the newest first;
-        names that it was given are added.
-        """
+        """{commit: parents} of what touched the path, by any name, after `base`, and of merges."""
+        walk = (*_WALK.split(), f"{base}..{self.head}", "--")
         graph: dict[str, list[str]] = {}
         for _ in range(_HOPS):
-            between = f"{base}..{self.head}"
-            out, whole = self.git.limited(
-                None, *_WALK.split(), between, "--", *map(spec, self.names)
-            )
+            out, whole = self.git.limited(None, *walk, *map(spec, self.names))
             if not whole:
-                why = f" ({anchor_state.PARTIAL})" if self.repo.git.promised else ""
+                why = f" ({anchor_state.PARTIAL})" if self.git.promised else ""
                 raise MemError(
                     f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}",
                     hint="a clone without `--filter` has what it takes" if why else "",
                 )
             graph = {row.split()[0]: row.split()[1:] for row in out.decode().splitlines()}
-            new = self._renamed(graph)
-            if not new:
+            if not (new := self._renamed(graph)):
                 break
             self.names += new
         return graph
@@ -197,29 +187,25 @@ class _Search:
         return state.state == path_state.SAME
 
     def _answer(self, culprit: str, base: str) -> dict[str, Any]:
-        parents = self._listed("--parents", "-n1", culprit)[1:]
+        parents = self._listed("--parents", "-n1", culprit, "--")[1:]
         brought: list[str] = []
         if len(parents) > 1 and culprit != base:
-            after = set(self._listed("--ancestry-path", f"{base}..{culprit}"))
-            names = map(spec, self.names)
-            side = self._listed("--no-merges", f"{base}..{culprit}", names=names)
+            between = f"{base}..{culprit}"
+            after = set(self._listed("--ancestry-path", between, "--"))
+            side = self._listed("--no-merges", between, "--", *map(spec, self.names))
             brought = [c for c in side if c not in after][:_BROUGHT]
         merge = self._merged_by(culprit, base)
         said = commit_reader.facts(self.git, [culprit, *brought, *([merge] if merge else [])])
-        out = said[culprit]
-        if brought:
-            out["brought"] = [said[c] for c in brought]
-        if merge:
-            out["merged_by"] = said[merge]
-        return out
+        out = {"brought": [said[c] for c in brought], "merged_by": said.get(merge)}
+        return {**said[culprit], **{name: value for name, value in out.items() if value}}
 
-    def _listed(self, *asked: str, names: Iterable[str] = ()) -> list[str]:
-        return self.git.text("rev-list", *asked, "--", *names).split()
+    def _listed(self, *asked: str) -> list[str]:
+        return self.git.text("rev-list", *asked).split()
 
     def _merged_by(self, culprit: str, base: str) -> str:
         """The merge that brought a commit to the first parents, "" where it was made there."""
-        line = self._listed("--first-parent", f"{base}..{self.head}")
+        line = self._listed("--first-parent", f"{base}..{self.head}", "--")
         if culprit in line or culprit == base:
             return ""
-        after = set(self._listed("--ancestry-path", f"{culprit}..{self.head}"))
+        after = set(self._listed("--ancestry-path", f"{culprit}..{self.head}", "--"))
         return next((c for c in reversed(line) if c in after), "")

@@ -21,7 +21,6 @@ from ..anchors.snapshot_view import Snapshot
 from ..core.errors import MemError, UsageError
 from ..engine import filters, memory_rows, model_vectors
 from ..engine.cache import SPACE, Cache
-from ..engine.filters import newest_first
 from ..engine.memory_rows import TEAM
 from ..memory import consolidate, view
 from ..store import Store
@@ -80,9 +79,6 @@ class _Comparison:
         self.span = span
         self.before = before
         self.after = after
-        self.edited: set[str] = set()
-        self.forgotten: set[str] = set()
-        self.restored: set[str] = set()
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in before.known.later.items() if n not in after.known.later}
         rows = cache.among(
@@ -97,37 +93,34 @@ class _Comparison:
             others = covered.get(n, set()) - {r.id}
             if others and r.op != "forget":
                 self.superseded.setdefault(r.id, set()).update(others)
-            if r.op == "edit":
-                self.edited.add(r.id)
-            elif r.op == "forget":
-                self.forgotten.add(r.id)
-            elif r.op == "restore":
-                self.restored.add(r.id)
+        self.edited, self.forgotten, self.restored = (
+            {r.id for r in between.values() if r.op == op} for op in ("edit", "forget", "restore")
+        )
         self.handled = self.edited.union(self.forgotten, *self.superseded.values())
         # The versions of these memories as of A; none of those that were not active there.
         self._olds: dict[str, Objects] = {}
-        for item in self._objects(before, _rows(before, "id", self.handled | self.restored)):
+        for item in view.objects(
+            store, before, view.active(before, "id", self.handled | self.restored)
+        ):
             self._olds.setdefault(item["id"], []).append(item)
 
     def answer(self) -> dict[str, Any]:
         span, after = self.span, self.after
-        fresh = _rows(after, "anchor", after.known.inside - self.before.known.inside)
-        back = _rows(after, "id", self.restored - self._olds.keys())
+        fresh = view.active(after, "anchor", after.known.inside - self.before.known.inside)
+        back = view.active(after, "id", self.restored - self._olds.keys())
         fresh += [row for row in back if row not in set(fresh)]
-        edited = [row for row in _rows(after, "id", self.edited) if row not in set(fresh)]
-        teaches, changed = self._objects(after, fresh), self._objects(after, edited)
+        edited = [row for row in view.active(after, "id", self.edited) if row not in set(fresh)]
+        teaches, changed = (view.objects(self.store, after, rows) for rows in (fresh, edited))
         shown = {new["id"]: new for new in [*teaches, *changed]}
         contradicts: Objects = [
             {"memory": new, "against": old, "by": SUPERSEDES}
             for new in [*teaches, *changed]
             for id in sorted(self.superseded.get(new["id"], ()))
             for old in self._olds.get(id, [])
-        ]
-        done = {(pair["memory"]["id"], pair["against"]["id"]) for pair in contradicts}
+        ]  # `_against` leaves these out: they were handled
         contradicts += [
             {"memory": shown[id], "against": old, "by": why}
             for id, old, why in self._against([*fresh, *edited])
-            if (id, old["id"]) not in done
         ]
         return {
             "base": {"name": span.names[0], "commit": span.base},
@@ -141,16 +134,12 @@ class _Comparison:
             "forgets": [
                 old
                 for id in sorted(self.forgotten)
-                if not _rows(after, "id", {id})
+                if not view.active(after, "id", {id})
                 for old in self._olds.get(id, [])
             ],
             "contradicts": contradicts,
             "stale": self._stale(),
         }
-
-    def _objects(self, past: Snapshot, rows: list[int]) -> Objects:
-        commit = self.span.base if past is self.before else self.span.tip
-        return past.tell(view.objects(self.store, past, rows, commit, past.states))
 
     def _against(self, rows: list[int]) -> list[tuple[str, dict[str, Any], str]]:
         """[(id of a new memory, object of one of A, why)] whose words contradict each other."""
@@ -166,13 +155,11 @@ class _Comparison:
             if old.id in self.handled or old.id == new.id:
                 continue
             said = consolidate.judge(old, new, cosine)
-            if said and (
-                said.kind == consolidate.CONTRADICTION
-                or (said.kind == consolidate.SUPERSEDE and said.why == consolidate.AGAINST)
-            ):
+            if said and said.why in (consolidate.AGAINST, consolidate.VALUE):
                 found.append((new.id, row, said.why))
         shown = sorted({row for _, row, _ in found})
-        objects = dict(zip(shown, self._objects(self.before, shown), strict=True))
+        items = view.objects(self.store, self.before, shown)
+        objects = dict(zip(shown, items, strict=True))
         return [(id, objects[row], why) for id, row, why in found]
 
     def _near(self, rows: list[int]) -> dict[tuple[int, int], float]:
@@ -186,11 +173,14 @@ class _Comparison:
         news = model_vectors.of(self.after, SPACE, rows)[0]
         every = [known.get(row, bytes(dims)) for row in olds]
         every += [news.get(row, bytes(dims)) for row in rows]
-        first, nearest, most = len(olds), consolidate.NEAREST, consolidate.MOST
-        near: dict[tuple[int, int], float] = {}
-        for _, pairs in many.near_pairs(every, dims, first, nearest, most):
-            near.update({(i - first, olds[j]): cosine for i, j, cosine in pairs if j < first})
-        return near
+        first = len(olds)
+        blocks = many.near_pairs(every, dims, first, consolidate.NEAREST, consolidate.MOST)
+        return {
+            (i - first, olds[j]): cosine
+            for _, pairs in blocks
+            for i, j, cosine in pairs
+            if j < first
+        }
 
     def _stale(self) -> Objects:
         """Memories of A whose paths B changed, renamed or removed, with their states at B."""
@@ -217,8 +207,8 @@ class _Comparison:
             for commit in (self.span.base, self.span.tip)
         )
         hit = {row for row, a, b in zip(whose, was, now, strict=True) if _became_stale(a, b)}
-        chosen = _rows(past, "row", hit)
-        return past.tell(view.objects(self.store, past, chosen, self.span.tip, past.states))
+        chosen = view.active(past, "row", hit)
+        return view.objects(self.store, past, chosen, self.span.tip, past.states)
 
     def _touched(self) -> set[str]:
         """The paths that B changed since it left A; warns where nobody can tell."""
@@ -237,12 +227,6 @@ def _became_stale(was: path_state.PathState, now: path_state.PathState) -> bool:
     if now.state == path_state.RENAMED:
         return (was.state, was.now) != (now.state, now.now)
     return now.state in path_state.STALE
-
-
-def _rows(past: Snapshot, column: str, values: set[str] | set[int]) -> list[int]:
-    order = f"{newest_first(past)}, row"
-    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
-    return memory_rows.firsts(past, [row for (row,) in past.among(sql, values)])
 
 
 def _loaded(past: Snapshot, rows: list[int]) -> list[consolidate.Memory]:

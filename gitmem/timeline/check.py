@@ -25,7 +25,6 @@ from ..core.errors import GitFailed
 from ..core.progress import counted
 from ..engine import contradictions, memory_rows
 from ..engine.cache import Cache
-from ..engine.filters import newest_first
 from ..memory import verify, view
 from ..signing import trust
 from ..store import Store
@@ -187,27 +186,22 @@ def _of_active(store: Store, cache: Cache, asked: Set[str]) -> Iterator[Object]:
     """What is said about active memories: that two contradict each other, or who vouches."""
     if CONTRADICTION in asked:
         against = contradictions.all_of(cache)
-        items = {item["id"]: item for item in _objects(store, cache, "id", set(against))}
+        items = _by_id(store, cache, against.keys())
         pairs = {(a, b) for a in items for b in against.get(a, ()) if a < b and b in items}
         for one, other in sorted(pairs):
             text = f"{_named(items[one])} contradicts {_named(items[other])}"
             yield _finding(CONTRADICTION, text, items[one], against=other)
     if UNSIGNED in asked and store.trust.strict:
         failed = [item for item in verify.verify(store, []) if item["id"] and verify.failed(item)]
-        found = _objects(store, cache, "id", {item["id"] for item in failed})
-        items = {item["id"]: item for item in found}
+        items = _by_id(store, cache, {item["id"] for item in failed})
         for item in failed:
             shown = items.get(item["id"], {**item, "type": item["op"], "paths": []})
             below = f"signature {item['state']}, below mem.trust={store.trust.policy}"
             yield _finding(UNSIGNED, f"{_named(shown)}: {below}", shown, version=item["version"])
 
 
-def _objects(store: Store, cache: Cache, column: str, values: Set[Any], **how: Any) -> list[Object]:
-    """Public objects of the active memories with one of these values, newest first."""
-    order = f"{newest_first(cache)}, row"
-    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN {{}} ORDER BY {order}"
-    rows = memory_rows.firsts(cache, [row for (row,) in cache.among(sql, values)])
-    return view.objects(store, cache, rows, **how)
+def _by_id(store: Store, cache: Cache, ids: Set[str]) -> dict[str, Object]:
+    return {m["id"]: m for m in view.objects(store, cache, view.active(cache, "id", ids))}
 
 
 # Which memories are stale
@@ -249,7 +243,8 @@ def stale(store: Store, since: str = "") -> Object:
         for kind in (STALE, _UNKNOWN, _NEVER):
             new = {row for row, _ in found[kind]} - told
             told |= new
-            shown[kind] = _objects(store, cache, "row", new, stands=stands)
+            chosen = view.active(cache, "row", new)
+            shown[kind] = view.objects(store, cache, chosen, stands=stands)
         return {
             "since": {"name": since, "commit": before} if since else None,
             "head": head or None,
