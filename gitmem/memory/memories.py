@@ -35,21 +35,19 @@ SHORTEST = 4  # characters of an id prefix
 class Found:
     def __init__(self, memory: fold.Memory, scope: str) -> None:
         self.memory = memory
+        self.short = memory.id[:8]
         self.scope = scope
         # It is active, or was superseded where HEAD is not (`reinstate`).
         self.counts = memory.status == fold.ACTIVE
         self.record = memory.versions[0]  # the version to show
+        # The versions that a change names: those that nothing covers, else its last texts.
+        self.seen = memory.heads or [r.version for r in memory.versions]
         # The versions that stood beside it until the edit that this is the answer to.
         self.settled: list[record.Record] = []
 
-    @property
-    def short(self) -> str:
-        return self.memory.id[:8]
-
-    @property
-    def seen(self) -> list[str]:
-        """The versions that a change names: those that nothing covers, else its last texts."""
-        return self.memory.heads or [r.version for r in self.memory.versions]
+    def refuse(self, hint: str) -> MemError:
+        """Why a memory that does not count is not changed."""
+        return MemError(f"memory '{self.short}' is {self.memory.status}", hint=hint)
 
 
 def full_id(cache: Cache, prefix: str) -> str:
@@ -59,10 +57,8 @@ def full_id(cache: Cache, prefix: str) -> str:
         return prefix
     given, prefix = prefix, prefix.strip().lower()
     if not is_prefix(prefix):
-        raise MemError(
-            f"'{given[:40]}' is no memory id",
-            hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
-        )
+        hint = f"ids are shown by `git mem list`; {SHORTEST} digits are the least"
+        raise MemError(f"'{given[:40]}' is no memory id", hint=hint)
     sql = "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5"
     ids = [id for (id,) in cache.db.execute(sql, (prefix, prefix + "g"))]
     if not ids:
@@ -91,8 +87,6 @@ def find(store: Store, prefix: str) -> Found:
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
     names = set(ids)
-    if not names:
-        return {}
     return store.with_cache(lambda cache: {id: _at_head(store, cache, id) for id in names})[0]
 
 
@@ -155,10 +149,7 @@ def _edited(
     """The record of a new version; `same`: also of one that says what the old one says."""
     changes = _admitted(store, changes, allow_secret)
     if not found.counts:
-        raise MemError(
-            f"memory '{found.short}' is {found.memory.status}",
-            hint="`git mem restore` brings it back",
-        )
+        raise found.refuse("`git mem restore` brings it back")
     old = found.record.data
     merged = record_content.sound({k: old[k] for k in CONTENT if k in old and k != "supersedes"})
     merged.update({k: v for k, v in changes.items() if k != "author"})
@@ -166,40 +157,35 @@ def _edited(
     if not same and all(fields.get(k) == old.get(k) for k in CONTENT if k != "supersedes"):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
-    _note_paths(store, head, fields, old=found.record.data.get("paths"))
+    _note_paths(store, head, fields, old.get("paths"))
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     carried["head"] = head  # since when it says so: the anchor stays where it was
-    return record.edit(
-        found.memory.id, {**fields, "author": store.settings.author}, found.seen, **carried
-    )
+    fields["author"] = store.settings.author
+    return record.edit(found.memory.id, fields, found.seen, **carried)
 
 
-def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
+def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = None) -> None:
     """Notes what the paths hold at HEAD; what is wrong with an `old` path stays as it was."""
-    paths = fields.get("paths", [])
-    given = [dict(path) for path in paths]
-    problems = pathnotes.note(store.repo, [(head, path) for path in paths])
-    for i, (path, problem) in enumerate(zip(given, problems, strict=True)):
-        if problem and not (isinstance(old, list) and path in old):
+    given = [dict(path) for path in fields.get("paths", [])]
+    problems = pathnotes.note(store.repo, [(head, path) for path in fields.get("paths", [])])
+    for i, problem in enumerate(problems):
+        if problem and not (isinstance(old, list) and given[i] in old):
             raise UsageError(problem, hint="lines are FILE:10 or FILE:10-20, counted at HEAD")
         if problem:
-            paths[i] = path
+            fields["paths"][i] = given[i]
 
 
 def sign(store: Store, prefix: str) -> Found:
     """A new version that says the same, signed by whoever runs this."""
     if not store.settings.signing:
-        raise MemError(
-            "signing is off",
-            hint="`git config mem.sign true` signs with the key git signs commits with",
-        )
+        hint = "`git config mem.sign true` signs with the key git signs commits with"
+        raise MemError("signing is off", hint=hint)
     found = find(store, prefix)
-    if len(found.memory.versions) > 1:
-        raise MemError(
-            f"memory '{found.short}' has {len(found.memory.versions)} versions",
-            hint="`git mem edit` makes one of them",
-        )
+    versions = len(found.memory.versions)
+    if versions > 1:
+        hint = "`git mem edit` makes one of them"
+        raise MemError(f"memory '{found.short}' has {versions} versions", hint=hint)
     ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
     if verdict.state == "good":
         raise MemError(f"memory '{found.short}' is signed already, by {verdict.signer}")
@@ -218,10 +204,7 @@ def supersede(
     fields = _admitted(store, fields, allow_secret)
     found = find(store, prefix)
     if not found.counts:
-        raise MemError(
-            f"memory '{found.short}' is {found.memory.status}",
-            hint="`git mem show` says what became of it",
-        )
+        raise found.refuse("`git mem show` says what became of it")
     old = found.record.data
     inherited = record_content.sound(
         {f.name: old[f.name] for f in FIELDS if f.inherited and f.name in old}
@@ -264,21 +247,20 @@ def replace(
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
     """Hides a memory everywhere the record arrives; its text stays in the history."""
-    reason = str(_admitted(store, {"reason": reason}, allow_secret)["reason"])
+    said = _admitted(store, {"reason": reason}, allow_secret)
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.short}' is already forgotten")
-    data = record.about(
-        "forget",
-        found.memory.id,
-        found.seen,
-        author=store.settings.author,
-        reason=record.clean(reason)[: record.MAX_TITLE],
-        commit=found.record.data.get("commit"),
-        head=store.repo.head(),
-    )
-    _append(store, found.scope, data, "forget")
+    said["reason"] = record.clean(said["reason"])[: record.MAX_TITLE]
+    _say(store, found, "forget", found.seen, said)
     return found
+
+
+def _say(store: Store, found: Found, op: str, seen: list[str], said: dict[str, Any]) -> None:
+    """Appends a record without a text about some versions of a memory."""
+    commit, head = found.record.data.get("commit"), store.repo.head()
+    data = record.about(op, found.memory.id, seen, commit=commit, head=head, **said)
+    _append(store, found.scope, data, op)
 
 
 def left_superseded(store: Store, gone: Found) -> list[Found]:
@@ -295,16 +277,8 @@ def restore(store: Store, prefix: str) -> Found:
     found = find(store, prefix)
     if found.counts:
         raise MemError(f"memory '{found.short}' is not forgotten")
-    author = _admitted(store, {}, False)["author"]
-    data = record.about(
-        "restore",
-        found.memory.id,
-        [r.version for r in found.memory.hidden_by],
-        author=author,
-        commit=found.record.data.get("commit"),
-        head=store.repo.head(),
-    )
-    _append(store, found.scope, data, "restore")
+    hidden_by = [r.version for r in found.memory.hidden_by]
+    _say(store, found, "restore", hidden_by, _admitted(store, {}, False))
     return find(store, found.memory.id)
 
 

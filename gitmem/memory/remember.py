@@ -102,10 +102,10 @@ def remember(
     closes. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
     written, the results are those of a call that would.
     """
-    results: list[Result | None] = []
+    drafts = list(drafts)
+    results: list[Result | None] = [None] * len(drafts)
     ready: list[_Ready] = []
     commits = known.commits if known else set()
-    drafts = list(drafts)
     named = {str(draft.get("commit")) for draft in drafts}
     commits |= store.repo.commits(named - commits)  # one at a time they take twice as long
 
@@ -117,12 +117,11 @@ def remember(
             commits.add(commit)
         return commit, branch_to_note(store) if commit and revision == "HEAD" else ""
 
-    for draft in drafts:
-        results.append(None)
+    for place, draft in enumerate(drafts):
         try:
-            ready.append(_check(store, draft, len(results) - 1, allow_secret, anchor_of))
+            ready.append(_check(store, draft, place, allow_secret, anchor_of))
         except MemError as e:
-            results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
+            results[place] = Result(REFUSED, reason=e.message, hint=e.hint)
     if ready:
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
@@ -178,24 +177,20 @@ def _check(
 ) -> _Ready:
     given = {**draft, "author": draft.get("author") or store.settings.author}
     draft = write_gate.admit(store, given, allow_secret)
-    unknown = set(draft) - FIELDS
-    if unknown:
+    if unknown := set(draft) - FIELDS:
         raise Refused(f"unknown field '{min(unknown)}'")
     fields = write_gate.checked(store, draft, draft, allow_secret)
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
-    wanted = draft.get("commit") or "HEAD"
-    if not isinstance(wanted, str):
-        raise Refused("'commit' is not a text")
+    wanted, created = draft.get("commit") or "HEAD", draft.get("created_at") or ""
+    for name, value in (("commit", wanted), ("created_at", created)):
+        if not isinstance(value, str):
+            raise Refused(f"'{name}' is not a text")
     anchor, branch = anchor_of(wanted)
     if not anchor and wanted != "HEAD":
-        raise Refused(
-            f"no commit '{wanted[:80]}' in this repository", hint=anchor_state.hint(store.repo)
-        )
-    created = draft.get("created_at")
-    if created is not None and not isinstance(created, str):
-        raise Refused("'created_at' is not a text")
+        hint = anchor_state.hint(store.repo)
+        raise Refused(f"no commit '{wanted[:80]}' in this repository", hint=hint)
     if branch and "branch" not in draft:
         fields["branch"] = branch
     at = record.timestamp(created) if created else ""
@@ -213,17 +208,16 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
         source = r.fields.get("source")
         found = known.sources.get(source) if source else known.digests.get(r.digest)
         if found:
-            id, scope = found
             reason = "this source is known" if source else "the same text is known"
             if source and (source, r.digest) not in known.texts:
                 reason = OTHER_TEXT
-            results[r.place] = Result(DUPLICATE, id, reason, record.title_of(r.fields), scope)
+            title = record.title_of(r.fields)
+            results[r.place] = Result(DUPLICATE, found[0], reason, title, found[1])
             continue
         id = record.identify(r.fields)["id"]
         if id in known.purged:  # a line of it would be gone again with the next sync
-            results[r.place] = Result(
-                REFUSED, reason="this memory was purged", hint="other words make another memory"
-            )
+            hint = "other words make another memory"
+            results[r.place] = Result(REFUSED, reason="this memory was purged", hint=hint)
             continue
         left.append(r)
         if source:
@@ -277,7 +271,6 @@ def _append(
 
 def session_facts(environ: Mapping[str, str]) -> dict[str, str]:
     """Which agent is speaking, where the environment says so."""
-    if not environ.get("CLAUDECODE"):
-        return {}
     session = environ.get("CLAUDE_CODE_SESSION_ID", "")
-    return {"agent": "claude", **({"session": session} if session else {})}
+    facts = {"agent": "claude", **({"session": session} if session else {})}
+    return facts if environ.get("CLAUDECODE") else {}
