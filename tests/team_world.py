@@ -148,7 +148,7 @@ class World:
     def restore(self, clone: pathlib.Path, pick: int) -> None:
         """Takes back what hides one of the forgotten memories; a later forget may hide it again."""
         store = self.store(clone)
-        items = listing.list_forgotten(store, Filter()).items
+        items = listing.list_forgotten(store, Filter(), None).items
         if items:
             memories.restore(store, str(items[pick % len(items)]["id"]))
         store.close()

@@ -51,6 +51,10 @@ class Listed(NamedTuple):
     superseded: int = 0
 
 
+def _first(items: list[dict[str, Any]], limit: int | None) -> Listed:
+    return Listed(items[:limit], len(items) - len(items[:limit]))
+
+
 def list_memories(
     store: Store,
     wanted: Filter,
@@ -75,8 +79,7 @@ def list_memories(
                 left = (0, 0) if at else _left_out(seen, conditions, merged, listed)
                 return Listed(found, listed - len(found), *left)
         changed = path_state_store.STALE
-        found = [m for m in found if any(p["state"] in changed for p in m["paths"])]
-        return Listed(found[:limit], len(found) - len(found[:limit]))
+        return _first([m for m in found if any(p["state"] in changed for p in m["paths"])], limit)
 
     return store.with_cache(read)[0]
 
@@ -94,7 +97,7 @@ def _objects(
     return found
 
 
-def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Listed:
+def list_forgotten(store: Store, wanted: Filter, limit: int | None) -> Listed:
     """What was forgotten, on all branches, the last first; `forgotten`: who did it, when, why."""
     from . import memories
 
@@ -109,7 +112,7 @@ def list_forgotten(store: Store, wanted: Filter, limit: int | None = None) -> Li
 
     items = store.with_cache(read)[0]
     items.sort(key=lambda item: str(item["forgotten"]["at"] or ""), reverse=True)
-    return Listed(items[:limit], len(items) - len(items[:limit]))
+    return _first(items, limit)
 
 
 def _who(r: record.Record) -> dict[str, Any]:
@@ -137,9 +140,7 @@ def _stands(
 
 
 def _left_out(cache: Cache, wanted: Filter, merged: Filter, listed: int) -> tuple[int, int]:
-    """(of unmerged branches, superseded): memories that pass `wanted`; `listed` so many are, those
-    that pass `merged`.
-    """
+    """How many memories of (unmerged branches, superseded) `merged` lacks, which has `listed`."""
     unmerged = wanted.count(cache) - listed if wanted is not merged else 0
     some = f"SELECT 1 FROM memory WHERE status = {SUPERSEDED} LIMIT 1"
     if merged.superseded or not cache.db.execute(some).fetchone():
@@ -152,37 +153,29 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
     from . import memories
 
     found = memories.find(store, prefix)
-    records = found.memory.records
 
     def read(cache: Cache) -> dict[str, Any]:
         view.at_head(store, cache, Filter())
-        sql = (
-            "SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER"
-            " BY m.row"
+        shown = (
+            "SELECT m.row, lower(hex(l.version)) FROM memory m JOIN line l ON l.n = m.line"
+            " WHERE m.id = ? ORDER BY m.row"
         )
-        named = cache.db.execute(sql, (found.memory.id,)).fetchall()
-        rows = [row for row, _ in named]
+        versions: dict[int, str] = dict(cache.db.execute(shown, (found.memory.id,)).fetchall())
+        rows = [*versions]
         store.trust.look(cache, rows)
         objects = view.objects(store, cache, rows)
         same = (o for o in objects if o["body"] == found.record.data["body"])
         first = dict(next(same, objects[0]))
         if len(objects) > 1:
-            first["versions"] = [
-                {"version": version.hex(), **item}
-                for (_, version), item in zip(named, objects, strict=True)
-            ]
+            named = zip(versions.values(), objects, strict=True)
+            first["versions"] = [{"version": version, **item} for version, item in named]
         if found.memory.superseded_by:
             first["superseded_by"] = found.memory.superseded_by
         return first
 
     history: list[dict[str, Any]] = [
-        {
-            "version": r.version,
-            "op": r.op,
-            **_who(r),
-            "after": r.after,
-        }
-        for r in records
+        {"version": r.version, "op": r.op, **_who(r), "after": r.after}
+        for r in found.memory.records
     ]
     history.sort(key=lambda h: (str(h["at"]), h["version"]))
     by_version = {h["version"]: h for h in history}
@@ -204,7 +197,7 @@ def show_any(store: Store, name: str) -> tuple[dict[str, Any], list[dict[str, An
 
 
 def log(
-    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
+    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Memories in the order of the commits they are about, newest commit first; `revisions` as for
     `git log`. `paths`: only about these, under whatever name.
@@ -219,24 +212,21 @@ def log(
         stood = anchor_state.places(cache, anchors)
         names = _names(store, cache, paths)
         sql, args = view.at_head(store, cache, Filter(paths=names)).sql()
-        latest = filters.latest(cache)
-        placed: list[tuple[int, str, int]] = []
-        for row, anchor, at in cache.db.execute(
-            f"SELECT row, anchor, at FROM memory WHERE row IN ({sql})", args
-        ):
+        newest = f"SELECT row, anchor FROM memory WHERE row IN ({sql}) ORDER BY "
+        placed: list[tuple[int, int]] = []
+        for row, anchor in cache.db.execute(newest + newest_first(cache), args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
-                placed.append((min(found), record.when(at, latest), row))
-        placed.sort(key=lambda place: place[1], reverse=True)
+                placed.append((min(found), row))
         placed.sort(key=lambda place: place[0])
-        chosen = memory_rows.firsts(cache, [row for _, _, row in placed])[:limit]
+        chosen = memory_rows.firsts(cache, [row for _, row in placed])[:limit]
         return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
 
 
 def log_commits(
-    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
+    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The searchable commits of a range in the order of `git log`, else as `log`."""
     from . import commit_hits
@@ -258,9 +248,9 @@ def _walk(store: Store, revisions: list[str]) -> list[str]:
     for name in revisions:
         if name.startswith("-"):
             raise MemError(f"'{name}' is no revision")
+    if not revisions and not store.repo.head():
+        return []
     try:
-        if not revisions and not store.repo.head():
-            return []
         return store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split()
     except GitFailed as e:
         raise MemError(
