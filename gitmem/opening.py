@@ -55,11 +55,10 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
         return
     from .models import chosen, llamavec, registry
 
-    choice, vectors = chosen.choice(registry.EMBEDDING, setting, os.environ), None
-    if choice.path and not choice.problem:
-        vectors = llamavec.of(choice)
-    elif choice.problem:
+    choice = chosen.choice(registry.EMBEDDING, setting, os.environ)
+    if choice.problem:
         store.reduced = choice.problem
         store.warn(f"warning: {choice.problem}; using the packaged table")
-    with vectors or nullcontext():
+    usable = choice.path and not choice.problem
+    with llamavec.of(choice) if usable else nullcontext() as vectors:
         yield vectors

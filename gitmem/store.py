@@ -114,9 +114,8 @@ class Store:
 
     def _former(self, notes: Notes) -> str:
         """The tip the cache remembers: it helps where the ref was deleted since."""
-        if self._cache is not None:
-            with contextlib.suppress(sqlite3.Error):
-                return self._cache.meta("tip:" + notes.ref)
+        with contextlib.suppress(sqlite3.Error):
+            return self._cache.meta("tip:" + notes.ref) if self._cache else ""
         return ""
 
     @functools.cached_property
@@ -146,15 +145,9 @@ class Store:
             try:
                 cache, fresh = self._open(), False
                 if refresh:
-                    done = index.refresh(
-                        cache,
-                        self.sources,
-                        self.table,
-                        most=most,
-                        progress=self.progress,
-                        deep=deep,
-                        ahead=ahead,
-                    )
+                    how: Any = {"most": most, "deep": deep, "ahead": ahead}
+                    how["progress"] = self.progress
+                    done = index.refresh(cache, self.sources, self.table, **how)
                     fresh = done is not None
                 self._tell_missing()
                 return action(cache), fresh
@@ -191,20 +184,16 @@ class Store:
     def _tell_missing(self) -> None:
         """Says once that a ref was mended, and why memories may be missing from an answer."""
         for _, notes in self.sources:
-            if notes.history.mended:
-                self.warn(
-                    f"warning: '{notes.ref}' was gone or could not be read; it is at"
-                    f" {notes.history.mended[:12]} again"
-                )
+            if tip := notes.history.mended:
+                why = "was gone or could not be read"
+                self.warn(f"warning: '{notes.ref}' {why}; it is at {tip[:12]} again")
                 notes.history.mended = ""
         gone = {id for _, notes in self.sources for id in notes.missing}
         if gone and not self._told:
             self._told = True
-            why = (
-                "this is a partial clone, and its remote does not give them"
-                if self.repo.git.partial
-                else "`git fsck` names what is missing"
-            )
+            why = "`git fsck` names what is missing"
+            if self.repo.git.partial:
+                why = "this is a partial clone, and its remote does not give them"
             self.warn(
                 f"warning: {many(len(gone), 'object')} of the notes cannot be read,"
                 f" so memories may be missing: {why}"
@@ -229,11 +218,11 @@ class Store:
 
     def history(self) -> Cache | None:
         """The cache of commits, kept open; None where no file can be read or made."""
-        if self._history is not None and self._history.moved():
+        if self._history and self._history.moved():
             self.close_history()
-        if self._history is None:
+        if not self._history:
             self._history = cache_file.open_cache(self.repo.mem_dir, name=cache_file.HISTORY)
-        if self._history is not None and self._history.how == "memory":
+        if self._history and self._history.how == "memory":
             self.close_history()
         return self._history
 
@@ -248,12 +237,12 @@ class Store:
         return action(self._cache), done is not None
 
     def close_cache(self) -> None:
-        if self._cache is not None:
+        if self._cache:
             self._cache.close()
             self._cache = None
 
     def close_history(self) -> None:
-        if self._history is not None:
+        if self._history:
             self._history.close()
             self._history = None
 

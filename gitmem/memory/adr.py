@@ -32,7 +32,8 @@ _NAMES = "adr adrs decisions architecture/decisions architecture-decisions".spli
 PLACES = [f"{above}{name}" for above in ("docs/", "doc/", "") for name in _NAMES]
 MOST, LARGEST = 2_000, 256 * 1024  # files, bytes of one
 _BODY = 12_000  # characters of a memory
-STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
+STORED, REFUSED = remember.STORED, remember.REFUSED
+EDITED, KNOWN, LEFT = "edited", "known", "left out"
 _OVER = frozenset("superseded superceded deprecated obsolete replaced withdrawn".split())
 _IN_FORCE = ("accepted", "approved", "decided", "done", "implemented", "active", "adopted")
 
@@ -151,22 +152,17 @@ def directories(top: str) -> list[str]:
         named = worktree_file.read(top, ".adr-dir", 4096) or b""
         if place := os.fsdecode(named.partition(b"\n")[0].strip()).strip("/"):
             return [_inside(top, os.path.join(top, place))]
-    paths = {place: os.path.join(top, place) for place in PLACES}
-    return [
-        place
-        for place, path in paths.items()
-        if os.path.isdir(path) and not os.path.islink(path) and worktree_file.inside(top, path)
-    ]
+    paths = [os.path.join(top, place) for place in PLACES]
+    found = [path for path in paths if os.path.isdir(path) and not os.path.islink(path)]
+    return [os.path.relpath(path, top) for path in found if worktree_file.inside(top, path)]
 
 
 def _inside(top: str, directory: str) -> str:
     if not os.path.isdir(directory):
         raise MemError(f"no directory '{directory}'")
     if not worktree_file.inside(top, directory):
-        raise MemError(
-            f"'{directory}' is not in this repository",
-            hint="a memory names files of its own repository",
-        )
+        hint = "a memory names files of its own repository"
+        raise MemError(f"'{directory}' is not in this repository", hint=hint)
     return os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
 
 
@@ -213,13 +209,13 @@ class _Step(NamedTuple):
     successor: str = ""
 
 
-def waiting(store: Store, most: int = 500) -> int:
-    """How many of the project's decision records are no memory yet; reads `most` files at most."""
+def waiting(store: Store) -> int:
+    """How many of the project's decision records are no memory yet; looks at 500 files at most."""
     top = store.repo.top
     if not top or not (places := directories(top)):
         return 0
     known, _ = _known(store)
-    new = (got for name, got in islice(_files(top, places), most) if name not in known)
+    new = (got for name, got in islice(_files(top, places), 500) if name not in known)
     return sum(isinstance(got, Decision) and got.status not in _OVER for got in new)
 
 
@@ -237,11 +233,9 @@ def take(
         raise MemError("there is no working tree here", hint="run it where the files are")
     places = [_inside(top, directory)] if directory else directories(top)
     if not places:
-        raise MemError(
-            "no directory with decision records",
-            hint="looked for docs/adr, doc/adr, docs/decisions and the like; name one:"
-            " `git mem import adr DIR`",
-        )
+        hint = "looked for docs/adr, doc/adr, docs/decisions and the like; name one:"
+        hint += " `git mem import adr DIR`"
+        raise MemError("no directory with decision records", hint=hint)
     with store.progress("reading decisions", None) as advance:
         steps = list(counted(_steps(store, places, scope), advance))
     return [step.item for step in steps] if dry else _written(store, steps, allow_secret)
@@ -288,9 +282,9 @@ def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]
     new = {at: step.fields for at, step in enumerate(steps) if step.fields and not step.former}
     how: Any = {"total": len(new), "allow_secret": allow_secret}
     results = [*remember.remember_many(store, new.values(), **how)]
-    words = {remember.STORED: STORED, remember.DUPLICATE: KNOWN, remember.REFUSED: REFUSED}
     for at, r in zip(new, results, strict=True):
-        items[at] = items[at]._replace(status=words[r.status], id=r.id, reason=r.reason)
+        status = KNOWN if r.status == remember.DUPLICATE else r.status
+        items[at] = items[at]._replace(status=status, id=r.id, reason=r.reason)
     by_number = {_number(item.path): item.id for item in items if item.id}
     for at, (item, fields, former, successor) in enumerate(steps):
         if not former or not fields:
@@ -334,9 +328,7 @@ def _settled(former: memories.Found) -> str:
 
 
 def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]:
-    """{file: (the commit that changed it last, its time)}; those that are not known, as in a
-    partial clone without trees, are noted at HEAD.
-    """
+    """{file: (the commit that changed it last, its time)}, as far as this clone knows them."""
     if not store.repo.head():
         return {}
     out, _ = store.repo.git.limited(

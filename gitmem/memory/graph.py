@@ -66,9 +66,7 @@ class Node:
     """One row of the cache, as edges need it."""
 
     def __init__(self, row: int, data: dict[str, Any], status: int) -> None:
-        self.row = row
-        self.id = str(data["id"])
-        self.active = status == ACTIVE
+        self.row, self.id, self.active = row, str(data["id"]), status == ACTIVE
         self.session = (memory_rows.word(data.get("session")) or "").strip()
         self.paths = frozenset(document.paths_of(data))
         self.text = document.vector_text(data)
@@ -82,10 +80,8 @@ class Node:
 
 def nodes(cache: Cache) -> list[Node]:
     """The newest MOST memories that are not forgotten, the oldest first."""
-    newest = (
-        "SELECT row FROM memory WHERE status < 2 AND nth = 0 ORDER BY at DESC, row DESC LIMIT ?"
-    )
-    rows = [row for (row,) in cache.db.execute(newest, (MOST,))][::-1]
+    sql = "SELECT row FROM memory WHERE status < 2 AND nth = 0 ORDER BY at DESC, row DESC LIMIT ?"
+    rows = [row for (row,) in cache.db.execute(sql, (MOST,))][::-1]
     loaded = memory_rows.load(cache, rows)
     return [Node(row, data, status) for row, (data, _, status) in zip(rows, loaded, strict=True)]
 
@@ -230,12 +226,12 @@ def overview(store: Store, kinds: Iterable[str], limit: int | None) -> dict[str,
     for row in order:
         groups[centre[row]].append(row)
     several = sorted((g for g in groups.values() if len(g) > 1), key=lambda g: (-len(g), g[0]))
+    drawn = order[: limit or NODES]
 
     def shown(row: int) -> dict[str, Any]:
         community = by_row[centre[row]].shown["id"]
         return {**by_row[row].shown, "rank": round(rank[row], 3), "community": community}
 
-    drawn = order[: limit or NODES]
     return {
         "memories": len({n.id for n in found if n.active}),
         "edges": {kind: counts[kind] for kind in kinds},

@@ -25,12 +25,7 @@ from . import memories
 _SEALED = frozenset(["good", "untrusted", "expired"])
 
 
-def verify(
-    store: Store,
-    prefixes: list[str],
-    *,
-    everything: bool = False,
-) -> list[dict[str, Any]]:
+def verify(store: Store, prefixes: list[str], *, everything: bool = False) -> list[dict[str, Any]]:
     """One object a record, newest first: what is visible, or `everything`; `prefixes`: of these
     memories alone. Else lines that are no records and look like they hold a secret follow.
     """
