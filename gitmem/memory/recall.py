@@ -146,10 +146,6 @@ def batch(
     ]
 
 
-_UNREAD = "new memories wait to be indexed"
-_UNCHECKED = "signatures wait to be checked"
-
-
 def answers(
     store: Store,
     queries: Sequence[str],
@@ -193,7 +189,7 @@ def answers(
         found, fresh = store.with_cache(read, most=ON_THE_SPOT if hot else None)
         if not fresh:
             for answer in found:
-                answer.update(degraded=True, degraded_reason=_UNREAD)
+                answer.update(degraded=True, degraded_reason="new memories wait to be indexed")
         if hot and any(answer["degraded"] for answer in found):
             spool.ask(store.repo.common_dir)
     if history:
@@ -242,6 +238,6 @@ def _injectable(searcher: Searcher, chosen: Filter) -> Filter:
     store, cache = searcher.store, searcher.cache
     past = isinstance(cache, Snapshot)
     if not past and not store.trust.catch_up(cache, trust.AT_ONCE):
-        searcher.without.insert(0, _UNCHECKED)
+        searcher.without.insert(0, "signatures wait to be checked")
     store.trust.most = 0
     return store.trust.injectable(cache, chosen)

@@ -85,10 +85,8 @@ def _of_others(store: Store) -> list[dict[str, Any]]:
         lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
         for version, _, found, rule in trust.secrets(sorted(lines)):
             said = {"version": version, "scope": scope, "title": "", "state": NONE, "reason": ""}
-            secret = {"secrets": [{"field": found, "rule": rule}]}
-            out.setdefault(
-                version, {**nothing, **said, **secret, "id_holds": True, "hides_signed": False}
-            )
+            more = {"secrets": [{"field": found, "rule": rule}], "id_holds": True}
+            out.setdefault(version, {**nothing, **said, **more, "hides_signed": False})
     return list(out.values())
 
 

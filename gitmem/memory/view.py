@@ -89,9 +89,7 @@ def objects(
 
 
 def of_record(data: dict[str, Any]) -> dict[str, Any]:
-    """The public object of a team's memory as its record says it, for readers without this clone:
-    no use, no states of commit and paths, which only a clone knows.
-    """
+    """The public object of a team's memory by its record alone, without what only a clone knows."""
     anchor = {"commit": commit_of(data) or None, "branch": word(data.get("branch"))}
     unknown = anchor_state.UNKNOWN
     named = [(path, lines.partition("@")[0]) for path, _, lines in places(data)]
