@@ -18,7 +18,6 @@ from gitmem.capture import (
     classify,
     linear,
     pipeline,
-    reliability_diagram,
     suggestions,
 )
 from gitmem.capture.calibrate import Label
@@ -63,7 +62,7 @@ def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(
     found = calibrate.judge(labels(300, truth), PACKAGED)
     assert found.better
     assert calibrate.loss(found.after) < calibrate.loss(found.before)
-    assert reliability_diagram.error(found.after) < reliability_diagram.error(found.before)
+    assert calibrate.calibration_error(found.after) < calibrate.calibration_error(found.before)
     for p in (0.75, 0.85, 0.92):
         assert abs(found.new.apply(p) - truth.apply(p)) < 0.12
 
@@ -173,14 +172,14 @@ def test_the_answer_of_a_language_model_with_weight_decides_about_an_unsure_turn
 
 def test_the_error_is_the_mean_distance_of_the_bins() -> None:
     pairs = [(0.9, True)] * 8 + [(0.9, False)] * 2 + [(0.2, False)] * 10
-    assert reliability_diagram.error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
-    assert reliability_diagram.error([]) == 0
-    found = reliability_diagram.bins([(1.0, True), (0.999, True), (0.0, False)])
+    assert calibrate.calibration_error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
+    assert calibrate.calibration_error([]) == 0
+    found = calibrate.bins([(1.0, True), (0.999, True), (0.0, False)])
     assert [n for _, n, _, _ in found] == [1, 2]
 
 
 def test_the_text_plot_marks_where_a_bar_should_end() -> None:
-    lines = reliability_diagram.text([(0.75, True), (0.75, False)])
+    lines = calibrate.diagram([(0.75, True), (0.75, False)])
     assert lines[1].startswith("0.70-0.80    2   0.50 ")
     bar = lines[1][22:]
     assert (bar.count("#"), bar.index("|")) == (20, 30)

@@ -26,7 +26,6 @@ from ..memory.review_records import REJECTED
 from ..store import Store
 from . import linear, suggestions
 from .linear import PACKAGED, Calibration
-from .reliability_diagram import Pair
 
 FEWEST = 20  # verdicts of both kinds together; also with P(skip), before that gets a weight
 # Stages whose confidence comes from the linear model; a rule's confidence is not calibrated.
@@ -36,6 +35,9 @@ _FOLDS = 5
 # verdicts move the numbers a little.
 _PRIOR_SCORES, _PRIOR_VERDICTS = (0.5, 0.7, 0.9), 4.0
 _SMALLEST_SLOPE = 0.05
+_BINS, _WIDTH = 10, 40  # of the reliability diagram: bins of confidence, characters of a bar
+
+Pair = tuple[float, bool]  # confidence, whether it was right
 
 
 class Label(NamedTuple):
@@ -231,3 +233,37 @@ def loss(pairs: Sequence[Pair]) -> float:
         p = min(max(confidence, 1e-4), 1 - 1e-4)
         total -= math.log(p if right else 1 - p)
     return total / len(pairs) if pairs else 0.0
+
+
+# --- how far confidences can be believed ------------------------------------
+
+
+def bins(pairs: Sequence[Pair]) -> list[tuple[float, int, float, float]]:
+    """(lower bound, how many, mean confidence, share right) of each bin with something in it, in
+    order; 1.0 belongs to the last.
+    """
+    out = []
+    for i in range(_BINS):
+        inside = [(p, right) for p, right in pairs if min(int(p * _BINS), _BINS - 1) == i]
+        if n := len(inside):
+            mean, share = (sum(values) / n for values in zip(*inside, strict=True))
+            out.append((i / _BINS, n, mean, share))
+    return out
+
+
+def calibration_error(pairs: Sequence[Pair]) -> float:
+    """The expected calibration error (ECE): the mean distance of a bin's share right from its mean
+    confidence, weighted by how many fell into it; 0 for no pairs.
+    """
+    distances = sum(n * abs(mean - share) for _, n, mean, share in bins(pairs))
+    return distances / len(pairs) if pairs else 0.0
+
+
+def diagram(pairs: Sequence[Pair]) -> list[str]:
+    """Lines, one a bin: a bar for the share that was right, `|` where it should end."""
+    out = ["confidence   n  right"]
+    for low, n, mean, share in bins(pairs):
+        bar = list(("#" * round(share * _WIDTH)).ljust(_WIDTH + 1))
+        bar[round(mean * _WIDTH)] = "|"
+        out.append(f"{low:.2f}-{low + 1 / _BINS:.2f} {n:4d}   {share:.2f} {''.join(bar).rstrip()}")
+    return out

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..capture import calibrate, pipeline, reliability_diagram
-from ..capture.calibrate import Report
-from ..capture.reliability_diagram import Pair
+from ..capture import calibrate, pipeline
+from ..capture.calibrate import Pair, Report
 from ..core.plural import many
 from ..store import Store
 from .options import Answer, command, flag
@@ -44,9 +43,9 @@ def calibrate_command(
 
 def _figures(pairs: list[Pair]) -> dict[str, Any]:
     names = ("low", "count", "confidence", "accepted")
-    bins = [[round(value, 4) for value in b] for b in reliability_diagram.bins(pairs)]
+    bins = [[round(value, 4) for value in b] for b in calibrate.bins(pairs)]
     return {
-        "ece": round(reliability_diagram.error(pairs), 4),
+        "ece": round(calibrate.calibration_error(pairs), 4),
         "log_loss": round(calibrate.loss(pairs), 4),
         "bins": [dict(zip(names, b, strict=True)) for b in bins],
     }
@@ -56,7 +55,7 @@ def _lines(report: Report, facts: dict[str, Any], suggest: float, dry: bool) -> 
     before, after = report.before, report.after
     yield f"{many(len(before), 'suggestion')} decided, {facts['accepted']} accepted"
     if before:
-        yield from ["", *reliability_diagram.text(after if report.better else before), ""]
+        yield from ["", *calibrate.diagram(after if report.better else before), ""]
     if not report.better:
         yield f"nothing changed: {report.reason}"
         return
