@@ -135,7 +135,6 @@ HOT = [
     "sources",
     "strip",
     "toolcalls",
-    "strip_said",
     "wordpiece",
 ]
 SLOW = HEAVY | {

@@ -31,6 +31,5 @@ def test_a_hook_that_leaves_text_starts_no_process_and_loads_nothing_slow(
     assert {name for name in loaded if name.startswith("gitmem.capture.")} <= {
         "gitmem.capture.sources",
         "gitmem.capture.strip",
-        "gitmem.capture.strip_said",
         "gitmem.capture.toolcalls",
     }

@@ -82,18 +82,11 @@ class TurnFeatures:
         size = sqrt(int8_vectors.square(vector)) or 1.0
         self.vector = [v / size for v in memoryview(vector).cast("b")]
         self.read: list[float] = []  # the encoder's early vector, once it has read the turn
-        self._folded = {features.HASHED: self.hashed}
 
     def encoded(self, encoder: Encoder) -> list[float]:
         if not self.read:
             self.read = encoder.early_vector(self.prose.strip()[: features.ENCODED]).tolist()
         return self.read
-
-    def folded(self, size: int) -> list[int]:
-        """The n-grams' buckets in a row of `size` weights."""
-        if size not in self._folded:
-            self._folded[size] = [i % size for i in self.hashed]
-        return self._folded[size]
 
 
 class _Weights:
@@ -109,8 +102,8 @@ class _Weights:
         ]
 
     def score(self, turn: TurnFeatures, vector: list[float]) -> float:
-        weights, buckets = self.hashed, turn.folded(len(self.hashed))
-        grams = sum([weights[i] for i in buckets]) * self.hashed_scale / turn.length
+        weights, size = self.hashed, len(self.hashed)
+        grams = sum([weights[i % size] for i in turn.hashed]) * self.hashed_scale / turn.length
         return self.bias + grams + _dot(self.numbers, turn.numbers) + _dot(self.vector, vector)
 
 

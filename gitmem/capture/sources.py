@@ -17,7 +17,7 @@ from . import strip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable
 
 EVENT = "heard"  # the kind of a spool line with text
 READY = "model.ready"  # a file in the cache directory: the last worker had a language model to ask
@@ -25,36 +25,33 @@ USER, ASSISTANT, COMMIT, TOOL = "user", "assistant", "commit", "tool"
 LONGEST = 24_000  # characters of a turn; what is longer is pasted
 MOST_PATHS = 10  # of one memory: more say that it is about none of them
 _WORD = 200  # characters of a session's id, a branch, an agent's name
+_WHERE = ("session", "agent", "head", "branch")
 
 
-def heard(role: str, text: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
-    """The line of a prompt or an answer; b"" where nothing of it may be kept."""
+def heard(role: str, text: str, *where: str) -> bytes:
+    """The line of a prompt or an answer; b"" where nothing of it may be kept. `where` of this and
+    the next two: session, agent, HEAD, branch.
+    """
     said = strip.cleaned(text) if len(text) <= LONGEST else ""
-    if not said:
-        return b""
-    return _line(EVENT, {"role": role, "text": said}, session, agent, head, branch)
+    return _line(EVENT, where, role=role, text=said) if said else b""
 
 
-def ended(transcript: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
+def ended(transcript: str, *where: str) -> bytes:
     """The line of a session's end; `transcript`: the file of the conversation, "" for none."""
-    return _line("session-end", {"transcript": transcript[:4096]}, session, agent, head, branch)
+    return _line("session-end", where, transcript=transcript[:4096])
 
 
-def done(
-    text: str, paths: list[str], session: str, agent: str, head: str, branch: str = ""
-) -> bytes:
+def done(text: str, paths: list[str], *where: str) -> bytes:
     """The line of a tool that changed files; `text` says how, "" where nobody will judge that."""
-    fields = {"role": TOOL, "text": strip.cleaned(text), "paths": paths[:MOST_PATHS]}
-    return _line(EVENT, fields, session, agent, head, branch)
+    fields = {"role": TOOL, "text": strip.cleaned(text)}
+    return _line(EVENT, where, **fields, paths=paths[:MOST_PATHS])
 
 
-def _line(
-    event: str, fields: dict[str, Any], session: str, agent: str, head: str, branch: str
-) -> bytes:
-    where = {"session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]}
+def _line(event: str, where: Iterable[str], **fields: str | list[str]) -> bytes:
+    place = zip(_WHERE, [word[:_WORD] for word in where], strict=False)
     sound = {
         k: fastjson.whole(v) if isinstance(v, str) else [fastjson.whole(path) for path in v]
-        for k, v in {"event": event, **fields, **where}.items()
+        for k, v in {"event": event, **fields, **dict(place)}.items()
     }
     # ASCII: a line feed of any alphabet would end the line.
     return fastjson.encoder(ensure_ascii=True)(sound).encode()
