@@ -62,17 +62,13 @@ _STATED = (
 )
 _QUESTION = pattern(
     r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|"
-    r"were|will|am|have|has|any|isn't|aren't|don't you|doesn't)\b"
-)
-_HYPOTHESIS = pattern(
-    r"(?:what if|suppose|imagine|assuming|if (?:we|i|you|they|it)|maybe|perhaps|let's say|"
-    r"hypothetically|would it)\b"
+    r"were|will|am|have|has|any|isn't|aren't|don't you|doesn't|if|suppose|imagine|assuming|maybe|"
+    r"perhaps|let's say|hypothetically)\b"
 )
 _ERRAND = pattern(
     r"(?:please |also |and )*(?:don'?t|do not|never|always) (?:forget|remember)? ?(?:to)\b|"
     r"(?:please |also |and )*remember to\b"
 )
-_DOUBTFUL = (_HYPOTHESIS, _ERRAND, _QUESTION)
 _SHELL = re.compile(
     r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|"
     r"docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|"
@@ -99,7 +95,7 @@ def read(role: str, text: str) -> Signal | None:
     if marked:
         return Signal("stated", marked[0], STATED)
     for sentence in sentences:
-        if sentence.endswith("?") or any(p.match(sentence) for p in _DOUBTFUL):
+        if sentence.endswith("?") or _ERRAND.match(sentence):
             continue
         for type, stated in _STATED:
             if stated.match(sentence) and len(WORD.findall(sentence)) > 4:
@@ -122,4 +118,4 @@ def _empty(text: str, sentences: list[str]) -> bool:
     only = sentences[0]
     if _ERRAND.match(only) or (_NARRATION.match(only) and " because " not in only):
         return True
-    return only.endswith("?") and bool(_QUESTION.match(only) or _HYPOTHESIS.match(only))
+    return only.endswith("?") and bool(_QUESTION.match(only))

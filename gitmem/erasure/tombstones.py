@@ -112,7 +112,7 @@ def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
 
 def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool:
     """Whether a commit and its history have no doomed line; `known`: a commit that is clean."""
-    there = notes.tombstones(commit.id)
+    there = notes.tombstones(commit)
     from_here = notes.history.commit(known) is not None
     if not from_here and not (
         commit.complete and graves.ids <= there.ids and graves.versions <= there.versions

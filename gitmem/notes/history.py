@@ -6,7 +6,6 @@ there; usually the tip has it, and the walk is over before it began.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 
@@ -161,19 +160,10 @@ class History:
                 queue.append(parent)
         if wanted == self._compared[0]:
             return self._compared[1], whole
-        try:
-            lines = notetree.lines_gone(self.git, sorted(wanted), strict=True)
-            gone = list(dict.fromkeys(lines))
+        gone, readable = notetree.all_gone(self.git, sorted(wanted))
+        if readable:
             self._compared = wanted, gone
-            return gone, whole
-        except GitFailed:
-            # What is not here now may be away for a moment: whoever looks later finds it, if nobody
-            # claims to have seen all.
-            found: dict[tuple[str, bytes], None] = {}
-            for pair in sorted(wanted):
-                with contextlib.suppress(GitFailed):
-                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair])))
-            return list(found), False
+        return gone, whole and readable
 
     def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
         """Whether a note of `head` or its history has a doomed line, whatever its trailers say;

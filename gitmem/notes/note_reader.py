@@ -136,8 +136,8 @@ class NoteReader:
         if tip is None:
             return []
         lost = self.history.all_lost(tip, deep=deep)
-        tombstones = Tombstones(self.purges_of(tip))
-        return [line for _, line in self.absent(tip, lost) if not tombstones.doom(line)]
+        doom = self.tombstones(tip).doom
+        return [line for _, line in self.absent(tip, lost) if not doom(line)]
 
     def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """What is to come back of lost lines: those that are nowhere in the tip. Of a line that
@@ -158,8 +158,8 @@ class NoteReader:
                 back[key, line] = None
         return list(back)
 
-    def tombstones(self, tip: str) -> Tombstones:
-        commit = self.history.commit(tip)
+    def tombstones(self, commit: Commit | None) -> Tombstones:
+        """What the purge records of a notes commit name; nothing for None."""
         return Tombstones(self.purges_of(commit) if commit else [])
 
     def purges(self) -> list[record.Record]:

@@ -11,6 +11,7 @@ no note beside a directory of the same two digits). Entries that are no notes ar
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from itertools import tee
@@ -274,6 +275,28 @@ def lines_gone(
             unread.setdefault(key, 0)
         for line in _only_in(one, other):
             yield key, line
+
+
+def all_gone(
+    git: Git,
+    pairs: list[tuple[str, str]],
+    strict: bool = False,
+    whole: list[tuple[str, str]] | None = None,
+) -> tuple[list[tuple[str, bytes]], bool]:
+    """(the lines of `lines_gone`, each once; whether all of them could be read: else GitFailed if
+    `strict`). What is not here now may be away for a moment: whoever looks later finds it, if
+    nobody claims to have seen all.
+    """
+    try:
+        return list(dict.fromkeys(lines_gone(git, pairs, True, whole=whole))), True
+    except GitFailed:
+        if strict:
+            raise
+    found: dict[tuple[str, bytes], None] = {}
+    for pair in pairs:
+        with contextlib.suppress(GitFailed):
+            found.update(dict.fromkeys(lines_gone(git, [pair])))
+    return list(found), False
 
 
 def _only_in(one: bytes, other: bytes) -> list[bytes]:

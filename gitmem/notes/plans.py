@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..core import record
-from ..core.errors import GitFailed, Refused
+from ..core.errors import Refused
 from ..core.fold import Tombstones
 from . import notetree
 from .history import Commit
@@ -113,7 +113,8 @@ class Plan:
         """
         history = self.notes.history
         known = [] if self._dirty else [base.id]
-        found, readable = self._difference(base, other, strict)
+        pairs = [(other.tree, base.tree)]
+        found, readable = notetree.all_gone(self.notes.git, pairs, strict, self.carried)
         lost, whole = history.lost([other], known=known) if careful or strict else ([], False)
         self.whole = self.whole and whole and readable
         self.found += self._allowed([*found, *self.notes.absent(base, lost)])
@@ -126,24 +127,6 @@ class Plan:
             and not history.holds(other.id, known, self.tombstones.doom)
         )
 
-    def _difference(
-        self, base: Commit, other: Commit, strict: bool
-    ) -> tuple[list[tuple[str, bytes]], bool]:
-        """(the (key, line) that another commit has and the base lacks, whether all of it could be
-        read: else GitFailed if `strict`); its notes that are too large to be read are carried.
-        """
-        git, pairs = self.notes.git, [(other.tree, base.tree)]
-        try:
-            found = notetree.lines_gone(git, pairs, strict=True, whole=self.carried)
-            return list(found), True
-        except GitFailed:
-            if strict:
-                raise
-        try:
-            return list(notetree.lines_gone(git, pairs)), False
-        except GitFailed:
-            return [], False
-
 
 def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
     """What to do to the ref as it is now. `careful`: lines that a history lost are put back."""
@@ -151,7 +134,7 @@ def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
     base, others = _base(notes, tip, task) if careful or fresh else (tip, [])
     plan = Plan(notes, tip, base)
     plan.items = task.items
-    tombstones = Tombstones(notes.purges_of(base) if base else [])
+    tombstones = notes.tombstones(base)
     if tombstones and any(tombstones.doom(line) for _, line in task.items):
         raise Refused("this text was purged; it is not taken in again")
     if theirs and not (base and notes.history.contains(base, theirs)):
@@ -197,11 +180,9 @@ def _doubtful(notes: NoteReader, base: Commit, thorough: bool) -> bool:
 
 def _already_checked(notes: NoteReader, id: str, tombstones: Tombstones) -> list[str]:
     """[id] where that commit knew all that was purged, and so need not be read again."""
-    found = notes.history.commit(id) if id else None
-    knew = Tombstones(notes.purges_of(found)) if found else None
-    if knew and tombstones.ids <= knew.ids and tombstones.versions <= knew.versions:
-        return [id]
-    return []
+    knew = notes.tombstones(notes.history.commit(id) if id else None)
+    known = tombstones.ids <= knew.ids and tombstones.versions <= knew.versions
+    return [id] if knew and known else []
 
 
 def _follow(
@@ -212,7 +193,7 @@ def _follow(
     """
     plan = Plan(notes, tip, theirs)
     arrived = list(notes.gained(theirs.id, base.id if base else ""))
-    tombstones = Tombstones(notes.purges_of(theirs))
+    tombstones = notes.tombstones(theirs)
     forged = False
     if tombstones and theirs.complete:
         known = _already_checked(notes, base.id, tombstones) if base else []

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ..core import record
 from ..core.errors import GitFailed
-from ..core.fold import Tombstones
 from . import notetree, ref_repair
 from .note_reader import Item, NoteReader
 from .treeedit import TreeEdit
@@ -47,7 +46,7 @@ def lost_lines(notes: NoteReader) -> Lost:
         return Lost([], [], [])
     tip = notes.tip()
     there = {line for _, line in _readable(notes, tip)} if tip else set()
-    doom = Tombstones(notes.purges()).doom
+    doom = notes.tombstones(notes.history.tip()).doom
     lines = [i for i in dict.fromkeys(found) if i[1] not in there and not doom(i[1])]
     return Lost(lines, paid, left)
 
