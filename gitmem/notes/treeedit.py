@@ -31,8 +31,7 @@ class TreeEdit:
         if keep:
             count = sum(1 for _ in notetree.all_notes(git, keep))
             self._tree.fanned = count >= notetree.SPLIT
-        self._known: dict[str, bytes] = {}  # {blob id: content} of the note that was read last
-        self._together: dict[str, bytes] = {}  # the same of the notes of a part of `add_all`
+        self._together: dict[str, bytes] = {}  # {blob id: content} of notes of a part of `add_all`
         self._here: dict[str, bool] = {}  # {anchor: whether the repository has it}
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
@@ -102,12 +101,12 @@ class TreeEdit:
         at = 0
         while at < len(lines):
             key, content = self._place(anchor, n)
-            if self._unread(key):
+            have = self._lines(key)
+            if have is None:
                 n += 1  # it is full, whatever it holds
                 continue
             if n and not self._tree.has_key(key):
                 self._writes[notetree.key_path(key)] = content
-            have = self._lines(key)
             size = sum(map(len, have)) + len(have)
             start = at
             while at < len(lines) and (size < BOUND or not have):
@@ -151,32 +150,28 @@ class TreeEdit:
             if anchor not in have:
                 own = [anchor] if anchor not in ("", PURGED) else []
                 keys = [*own, *self._tree.continuations(anchor)]
-                have[anchor] = {line for key in keys for line in self._lines(key)}
+                have[anchor] = {line for key in keys for line in self._lines(key) or ()}
             if line not in have[anchor]:
                 have[anchor].add(line)
                 out.append((key, line))
         return out
 
-    def _lines(self, key: str) -> dict[bytes, None]:
-        """The lines of a note, under all of its paths. Raises GitFailed where one is not here."""
+    def _lines(self, key: str) -> dict[bytes, None] | None:
+        """The lines of a note, under all of its paths; None where it is too large to be read: it is
+        kept as it is, and continued. Raises GitFailed where one is not here.
+        """
         have: dict[bytes, None] = {}
         for _, blob in self._tree.notes(key):
-            have.update(dict.fromkeys(split_lines(self._content(blob))))
+            content = self._together.get(blob)
+            if content is None:
+                found = self._git.objects.get(blob, self._git.largest)
+                if found is None:
+                    raise notetree.unreadable(blob)
+                content = found[2]
+            if isinstance(content, TooLarge):
+                return None
+            have.update(dict.fromkeys(split_lines(content)))
         return have
-
-    def _content(self, blob: str) -> bytes:
-        if blob in self._together:
-            return self._together[blob]
-        if blob not in self._known:
-            found = self._git.objects.get(blob, self._git.largest)
-            if found is None:
-                raise notetree.unreadable(blob)
-            self._known = {blob: found[2]}  # asked for twice in a row, at most
-        return self._known[blob]
-
-    def _unread(self, key: str) -> bool:
-        """Whether a note is too large to be read: it is kept as it is, and continued."""
-        return any(isinstance(self._content(blob), TooLarge) for _, blob in self._tree.notes(key))
 
     def _write(self, key: str, lines: dict[bytes, None]) -> None:
         path, moves = self._tree.place(key)
