@@ -31,8 +31,14 @@ def _short(word: str) -> bool:
     )
 
 
-def _rules(text: str) -> list[tuple[str, str]]:
-    return [(end, new) for end, _, new in (rule.partition(":") for rule in text.split())]
+def _rules(text: str) -> dict[str, list[tuple[str, str]]]:
+    """{last two letters: (ending, what takes its place)}: 44 endings are tried for no word, two or
+    three for most that have one.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for end, _, new in [rule.partition(":") for rule in text.split()]:
+        found.setdefault(end[-2:], []).append((end, new))
+    return found
 
 
 _STEP2 = _rules(
@@ -41,18 +47,9 @@ _STEP2 = _rules(
     "ousness:ous aliti:al iviti:ive biliti:ble logi:log"
 )
 _STEP3 = _rules("icate:ic ative: alize:al iciti:ic ical:ic ful: ness:")
-_STEP4 = (
+_STEP4 = _rules(
     "ement ment ance ence able ible ant ent ism ate iti ous ive ize sion tion al er ic ou"
-).split()
-
-# By the last two letters: 44 endings are tried for no word, two or three for most that have one.
-_BY_LAST_2 = {
-    end[-2:]: tuple([rule for rule in _STEP2 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP2
-}
-_BY_LAST_3 = {
-    end[-2:]: tuple([rule for rule in _STEP3 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP3
-}
-_BY_LAST_4 = {end[-2:]: tuple([rule for rule in _STEP4 if rule[-2:] == end[-2:]]) for end in _STEP4}
+)
 
 
 def stem(word: str) -> str:  # noqa: C901
@@ -81,13 +78,13 @@ def stem(word: str) -> str:  # noqa: C901
                 word += "e"
     if word[-1] == "y" and _vowel(word[:-1]):
         word = word[:-1] + "i"
-    for rules in (_BY_LAST_2, _BY_LAST_3):
+    for rules in (_STEP2, _STEP3):
         for end, new in rules.get(word[-2:], ()):
             if word.endswith(end):
                 if _measure(word[: -len(end)]) > 0:
                     word = word[: -len(end)] + new
                 break
-    for end in _BY_LAST_4.get(word[-2:], ()):
+    for end, _ in _STEP4.get(word[-2:], ()):
         if word.endswith(end):
             base = word[:-3] if end in ("sion", "tion") else word[: -len(end)]
             if _measure(base) > 1:
