@@ -243,7 +243,8 @@ def test_a_signature_that_cannot_be_made_refuses_the_write_and_nothing_is_stored
     assert not [n for n in os.listdir(path / ".git" / "mem") if n.startswith("sign-")]
 
 
-def test_a_program_that_hangs_is_ended_and_named(lab: Lab) -> None:
+def test_a_program_that_hangs_is_ended_and_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign, "PATIENCE", 0.2)
     slow = lab.root / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
@@ -251,7 +252,7 @@ def test_a_program_that_hangs_is_ended_and_named(lab: Lab) -> None:
         {"gpg.format": "ssh", "gpg.ssh.program": str(slow), "user.signingkey": "x"}, lab.root
     )
     with pytest.raises(CannotSign, match="gave no answer"):
-        sign.lines(keys, [record.about("share", "0" * 32)], str(lab.root), patience=0.2)
+        sign.lines(keys, [record.about("share", "0" * 32)], str(lab.root))
 
 
 def test_an_import_is_signed_by_one_process_and_in_order(ring: Ring, lab: Lab) -> None:

@@ -37,16 +37,14 @@ _HINT = (
 )
 
 
-def lines(
-    keys: Keys, records: list[dict[str, Any]], scratch: str, patience: float = PATIENCE
-) -> list[bytes]:
+def lines(keys: Keys, records: list[dict[str, Any]], scratch: str) -> list[bytes]:
     """The signed lines of records, in order.
 
     `scratch`: the directory under which many are laid out for one process. Raises CannotSign.
     """
     dated = [_dated(data) for data in records]
     try:
-        made = signatures(keys, [record.signed_bytes(data) for data in dated], scratch, patience)
+        made = signatures(keys, [record.signed_bytes(data) for data in dated], scratch)
     except Unusable as e:
         raise CannotSign(f"cannot sign: {e}", hint=_HINT) from e
     return [
@@ -66,14 +64,12 @@ def _dated(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "signed_at": now}
 
 
-def signatures(
-    keys: Keys, payloads: list[bytes], scratch: str, patience: float = PATIENCE
-) -> list[str]:
+def signatures(keys: Keys, payloads: list[bytes], scratch: str) -> list[str]:
     """An armored signature of each payload. Raises Unusable."""
     if keys.format in (OPENPGP, X509):
         program, key = keys.program(keys.format), keys.signing_key or keys.identity
         argv, mark = [program, "--status-fd=2", "-bsau", key], b"\n[GNUPG:] SIG_CREATED "
-        return [_one(keys, argv, payload, patience, mark) for payload in payloads]
+        return [_one(keys, argv, payload, mark) for payload in payloads]
     if keys.format != SSH:
         raise Unusable(f"gpg.format is '{keys.format}', not openpgp, ssh or x509")
     key = keys.signing_key or keys.default_ssh_key()
@@ -97,24 +93,22 @@ def signatures(
         # A program of the user's own is called as for one commit: what else it can do is not known.
         if len(payloads) >= _BATCH_FROM and os.path.basename(argv[0]) == "ssh-keygen":
             try:
-                return _ssh_many(keys, argv, payloads, scratch, patience)
+                return _ssh_many(keys, argv, payloads, scratch)
             except OSError as e:
                 raise Unusable(f"cannot lay out the records: {e.strerror}") from e
         mark = b"-----BEGIN SSH SIGNATURE-----"
-        return [_one(keys, argv, payload, patience, mark) for payload in payloads]
+        return [_one(keys, argv, payload, mark) for payload in payloads]
 
 
-def _one(keys: Keys, argv: list[str], payload: bytes, patience: float, mark: bytes) -> str:
+def _one(keys: Keys, argv: list[str], payload: bytes, mark: bytes) -> str:
     """One signature. `mark`: what the program prints where it made one."""
-    status, out, err = keys.call(argv, payload, patience)
+    status, out, err = keys.call(argv, payload, PATIENCE)
     if status or mark not in out + b"\n" + err:
         raise Unusable(f"{os.path.basename(argv[0])}: {last_line(err)}")
     return _armor(out)
 
 
-def _ssh_many(
-    keys: Keys, argv: list[str], payloads: list[bytes], scratch: str, patience: float
-) -> list[str]:
+def _ssh_many(keys: Keys, argv: list[str], payloads: list[bytes], scratch: str) -> list[str]:
     made: list[str] = []
     sweep(scratch)
     os.makedirs(scratch, mode=0o700, exist_ok=True)
@@ -126,7 +120,7 @@ def _ssh_many(
                 names.append(os.path.join(where, str(i)))
                 with open(names[-1], "wb") as f:
                     f.write(payload)
-            status, _, err = keys.call([*argv, *names], b"", patience)
+            status, _, err = keys.call([*argv, *names], b"", PATIENCE)
             if status:
                 raise Unusable(f"{os.path.basename(argv[0])}: {last_line(err)}")
             for name in names:
@@ -137,14 +131,13 @@ def _ssh_many(
     return made
 
 
-def sweep(scratch: str, age: float = _ABANDONED) -> None:
+def sweep(scratch: str) -> None:
     """Removes batch directories, which hold texts, that a killed process left."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(scratch):
-            if entry.name.startswith(_SCRATCH):
-                made = entry.stat(follow_symlinks=False).st_mtime
-                if time.time() - made >= age:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            made = entry.stat(follow_symlinks=False).st_mtime
+            if entry.name.startswith(_SCRATCH) and time.time() - made >= _ABANDONED:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _armor(out: bytes) -> str:

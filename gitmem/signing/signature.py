@@ -87,14 +87,13 @@ class Checker:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._principals: dict[bytes, list[str]] = {}
-        self._files: tempfile.TemporaryDirectory[str] | None = None
+        self._files = tempfile.TemporaryDirectory("", "git-mem-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Checker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._files:
-            self._files.cleanup()
+        self._files.cleanup()
 
     def of(self, r: Record) -> Verdict:
         armor = r.data.get("signature")
@@ -121,8 +120,6 @@ class Checker:
 
     def _file(self, name: str, content: str) -> str:
         """A temporary file with this content: the programs read signatures by a file's name."""
-        if self._files is None:
-            self._files = tempfile.TemporaryDirectory("", "git-mem-", ignore_cleanup_errors=True)
         path = os.path.join(self._files.name, name)
         with open(path, "w", encoding="utf-8") as f:
             f.write(content)
@@ -168,8 +165,8 @@ class Checker:
             return Verdict(BAD, reason="it cannot be read")
         key = "SHA256:" + base64.b64encode(sha256(public).digest()).decode().rstrip("=")
         if namespace != NAMESPACE.encode():
-            purpose = namespace.decode("utf-8", "replace")[:40]
-            return Verdict(BAD, key=key, reason=f"it was made for another purpose ({purpose})")
+            why = f"it was made for another purpose ({namespace.decode('utf-8', 'replace')[:40]})"
+            return Verdict(BAD, key=key, reason=why)
         revoked = self._keys.revoked
         if revoked and not os.access(revoked, os.R_OK):
             why = f"cannot read '{revoked}', which names the revoked keys"

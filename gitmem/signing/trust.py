@@ -146,17 +146,17 @@ class Trust:
             return True
         if most == 0 or not cache.writable:
             return False
-        found: list[tuple[int, bytes]] = []
-        end = last
         have = "AND n NOT IN (SELECT n FROM signature)" if self.current(cache) else ""
-        sql = f"SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') {have} ORDER BY n"
-        for n, raw in cache.db.execute(sql, (int(known or 0),)):
-            if b'"signature"' not in raw:
-                continue
-            if most is not None and len(found) == most:
-                end = found[-1][0]
-                break
-            found.append((n, raw))
+        sql = (
+            "SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') AND instr(raw, ?)"
+            f" {have} ORDER BY n LIMIT ?"
+        )
+        limit = -1 if most is None else most + 1
+        found = cache.db.execute(sql, (int(known or 0), b'"signature"', limit)).fetchall()
+        end = last
+        if len(found) == limit:
+            found.pop()
+            end = found[-1][0]
         return self.keep(cache, self.check(found), (known, str(end))) and end == last
 
     def check(
