@@ -83,22 +83,21 @@ class Remote:
     def _commit(self, ref: str) -> str:
         return self._local.resolve(ref + "^{commit}")
 
-    def fetch(self) -> str:
-        """Updates the tracking copy; returns its commit, "" for none. Raises MemError."""
-        return self._fetch(self.tracking)
-
     @contextlib.contextmanager
     def peek(self) -> Iterator[str]:
         """The commit the remote has, "" for none, brought here without a tracking copy."""
         aside = f"{_ASIDE}-{os.getpid()}"
         try:
-            yield self._fetch(f"{aside}/team")
+            yield self.fetch(f"{aside}/team")
         finally:
             for name in self._local.text("for-each-ref", "--format=%(refname)", aside).split():
                 reflock.delete(self._local, name)
 
-    def _fetch(self, to: str) -> str:
-        """Fetches into a ref; returns its commit. Raises MemError where it is none."""
+    def fetch(self, to: str = "") -> str:
+        """Fetches into a ref, the tracking copy where none is named; returns its commit, "" for
+        none. Raises MemError where it is something else.
+        """
+        to = to or self.tracking
         # A partial clone needs the notes whole. A pattern: git takes a literal ref that the remote
         # lacks for an error.
         options = (
