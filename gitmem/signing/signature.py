@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -67,18 +68,14 @@ def check_all(
     `tell` takes how many more are done, from any thread.
     """
 
-    def check(some: list[Record]) -> list[Verdict]:
-        out = []
-        with Checker(keys) as checker:
-            for r in some:
-                out.append(checker.of(r))
-                tell(1)
-        return out
+    def check(r: Record) -> Verdict:
+        verdict = checker.of(r)
+        tell(1)
+        return verdict
 
     workers = min(os.cpu_count() or 1, _WORKERS, len(records) // _MANY + 1)
-    with ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(check, [records[i::workers] for i in range(workers)]))
-    return [found[i % workers][i // workers] for i in range(len(records))]
+    with Checker(keys) as checker, ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(check, records))
 
 
 class Checker:
@@ -119,8 +116,8 @@ class Checker:
         return Verdict(UNKNOWN, reason="a kind of signature this git mem does not know")
 
     def _file(self, name: str, content: str) -> str:
-        """A temporary file with this content: the programs read signatures by a file's name."""
-        path = os.path.join(self._files.name, name)
+        """A file of this thread's: the programs read signatures by a file's name."""
+        path = os.path.join(self._files.name, f"{name}-{get_ident()}")
         with open(path, "w", encoding="utf-8") as f:
             f.write(content)
         return path
