@@ -166,24 +166,16 @@ class Doc:
         self._insert(holder, keys[0], what)
 
     def _insert(self, holder: Node, key: str | None, what: Any) -> None:
-        text, items = self.text, holder.items
-        commented = not items and "//" in text[holder.start : holder.end]  # up to the line's end
-        wide = commented or self._wide(holder)
-        newline, indent, space = self._newline(), "", " "
-        if wide:
-            inner = _indent(text, holder.start) + self._unit()
-            indent = newline + (_indent(text, items[-1].start) if items else inner)
-            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False)
-            shown = shown.replace("\n", indent)
-        else:
-            space = "" if re.search(r'"[:,]\S', text) else " "
-            indent = space if items else ""
-            shown = json.dumps(what, ensure_ascii=False, separators=("," + space, ":" + space))
-        piece = indent + (json.dumps(key) + ":" + space if key is not None else "") + shown
+        text, items, newline = self.text, holder.items, self._newline()
+        indent = newline + _indent(text, holder.start) + self._unit()
+        if _lined(text, holder):
+            indent = newline + _indent(text, items[-1].start)
+        shown = json.dumps(what, indent=self._unit(), ensure_ascii=False).replace("\n", indent)
+        piece = indent + (json.dumps(key) + ": " if key is not None else "") + shown
         if not items:
             inner = text[holder.start + 1 : holder.end - 1]
             end = len(inner.rstrip())
-            if wide and "\n" not in inner[end:]:
+            if "\n" not in inner[end:]:
                 piece += newline + _indent(text, holder.start)
             self._place(holder.start + 1 + end, piece)
             return
@@ -195,10 +187,9 @@ class Doc:
         else:
             self._place(end, ",")
             end += 1
-        if wide:  # a comment beside the last item stays beside it
-            beside = _COMMENT.match(self.text, end)
-            end = beside.end() if beside else end
-        self._place(end, piece)
+        # A comment beside the last item stays beside it.
+        beside = _COMMENT.match(self.text, end)
+        self._place(beside.end() if beside else end, piece)
 
     def _place(self, at: int, what: str) -> None:
         inside = False
@@ -214,22 +205,21 @@ class Doc:
         self.text = self.text[:at] + what + self.text[at:]
         self.root = parse(self.text)
 
-    def _wide(self, holder: Node) -> bool:
-        """Whether items of a holder, or else of the file, stand on lines of their own."""
-        assert self.root is not None
-        shown = holder if holder.items else self.root
-        return not shown.items or "\n" in self.text[shown.start : shown.items[0].start]
-
     def _newline(self) -> str:
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def _unit(self) -> str:
         """What one level is indented by."""
         root = self.root
-        if root is None or not root.items or not self._wide(root):
+        if root is None or not _lined(self.text, root):
             return "  "
         first = _indent(self.text, root.items[0].start)
         return first.removeprefix(_indent(self.text, root.start)) or "  "
+
+
+def _lined(text: str, holder: Node) -> bool:
+    """Whether a holder has items, and they stand on lines of their own."""
+    return bool(holder.items) and "\n" in text[holder.start : holder.items[0].start]
 
 
 def _indent(text: str, at: int) -> str:
