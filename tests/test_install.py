@@ -277,8 +277,8 @@ def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(
         ('{"hooks": []}', "'hooks' is no object"),
         ('{"hooks": {"Stop": {}}}', "'hooks.Stop' is no array"),
         ("[]", "holds no object"),
-        ("{} {}", "something follows"),
-        ("\x00\xff", "no value"),
+        ("{} {}", "extra data"),
+        ("\x00\xff", "expecting value"),
     ],
 )
 def test_a_file_that_cannot_be_understood_stays_as_it_is(

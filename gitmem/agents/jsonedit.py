@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-_WORD = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_COMMENTED = re.compile(_STRING + r"|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/", re.DOTALL)
+# The second kind, a comma after none, stays what it is: an error.
+_LAST_COMMA = re.compile(_STRING + r"|[\[{,]\s*,|,(?=\s*[}\]])", re.DOTALL)
 _SPACE = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
-_DEEPEST = 200
 _COMMENT = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)[ \t]*(?=\r?\n|$)")
+_DECODER = json.JSONDecoder(strict=False)
 
 
 class Broken(ValueError):
@@ -28,45 +32,76 @@ class Broken(ValueError):
         super().__init__(f"{reason} in line {line}")
 
 
-@dataclass
-class Node:
-    """A value and where it stands. `items`: of an object or array."""
-
-    kind: str  # "{", "[", or "" for anything else
-    start: int
-    end: int = 0
-    items: list[Item] = field(default_factory=list)
-
-    def get(self, key: str) -> Node | None:
-        """The value of a key; the last one where there are several, as all readers have it."""
-        return next((item.node for item in reversed(self.items) if item.key == key), None)
-
-
 class Item(NamedTuple):
     key: str
     start: int
     node: Node
 
 
+@dataclass
+class Node:
+    """A value in a text of plain JSON, and where it begins."""
+
+    text: str
+    start: int
+
+    @property
+    def kind(self) -> str:
+        """`{`, `[`, or "" for anything else."""
+        return self.text[self.start] if self.text[self.start] in "{[" else ""
+
+    @cached_property
+    def decoded(self) -> tuple[Any, int]:
+        """(the value as Python has it, where it ends)."""
+        value, end = _DECODER.raw_decode(self.text, self.start)
+        return value, int(end)
+
+    @property
+    def end(self) -> int:
+        return self.decoded[1]
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Of an object or array."""
+        found: list[Item] = []
+        at = _skip(self.text, self.start + 1)
+        while self.kind and at < self.end - 1:
+            start, key = at, ""
+            if self.kind == "{":
+                key, at = scanstring(self.text, at + 1, False)
+                at = _skip(self.text, _skip(self.text, at) + 1)
+            node = Node(self.text, at)
+            found.append(Item(key, start, node))
+            at = _skip(self.text, node.end)
+            if self.text[at] == ",":
+                at = _skip(self.text, at + 1)
+        return found
+
+    def get(self, key: str) -> Node | None:
+        """The value of a key; the last one where there are several, as all readers have it."""
+        return next((item.node for item in reversed(self.items) if item.key == key), None)
+
+
 def parse(text: str) -> Node | None:
     """The value of a text; None where there is none (an empty file). Raises Broken."""
-    at = _skip(text, 1 if text.startswith("\ufeff") else 0)
-    if at == len(text):
+
+    def blank(found: re.Match[str]) -> str:
+        token = found[0]
+        kept = token[0] == '"' or (token[0] in "[{," and len(token) > 1)
+        return token if kept else re.sub(r"[^\n]", " ", token)
+
+    # At the same places: comments, and commas after a last item, become blanks.
+    bare = " " + text[1:] if text.startswith("\ufeff") else text
+    plain = _LAST_COMMA.sub(blank, _COMMENTED.sub(blank, bare))
+    if not plain.strip():
         return None
-    root = _value(text, at, 0)
-    end = _skip(text, root.end)
-    if end < len(text):
-        raise Broken("something follows the value", text, end)
-    return root
-
-
-def value(text: str, node: Node) -> Any:
-    """A node as Python has it."""
-    if node.kind == "{":
-        return {item.key: value(text, item.node) for item in node.items}
-    if node.kind == "[":
-        return [value(text, item.node) for item in node.items]
-    return json.loads(text[node.start : node.end], strict=False)
+    try:
+        _DECODER.decode(plain)
+    except json.JSONDecodeError as e:
+        raise Broken(e.msg.lower(), text, e.pos) from e
+    except RecursionError as e:
+        raise Broken("too many levels", text, 0) from e
+    return Node(plain, _skip(plain, 0))
 
 
 def cut(text: str, spans: list[list[int]]) -> str:
@@ -100,7 +135,7 @@ class Doc:
     def value(self, *path: str | int) -> Any:
         """The value at a path; None where there is none."""
         node = self.at(*path)
-        return None if node is None else value(self.text, node)
+        return None if node is None else node.decoded[0]
 
     def blank(self, *path: str) -> bool:
         """Whether an array or object stands at a path and has nothing in it, not even a comment."""
@@ -231,55 +266,4 @@ def _indent(text: str, at: int) -> str:
 def _skip(text: str, at: int) -> int:
     """The next place that is neither white space nor comment."""
     found = _SPACE.match(text, at)
-    end = found.end() if found else at
-    if text.startswith("/*", end):
-        raise Broken("a comment has no end", text, end)
-    return end
-
-
-def _value(text: str, at: int, depth: int) -> Node:
-    if at >= len(text):
-        raise Broken("the text ends early", text, at)
-    if depth > _DEEPEST:
-        raise Broken("too many levels", text, at)
-    if text[at] in "{[":
-        return _container(text, at, depth)
-    if text[at] == '"':
-        return Node("", at, _string(text, at)[1])
-    word = _WORD.match(text, at)
-    if not word:
-        raise Broken("no value stands there", text, at)
-    return Node("", at, word.end())
-
-
-def _container(text: str, at: int, depth: int) -> Node:
-    node = Node(text[at], at)
-    closing = "}" if node.kind == "{" else "]"
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != closing:
-        start, key = at, ""
-        if node.kind == "{":
-            key, at = _string(text, at)
-            at = _skip(text, at)
-            if text[at : at + 1] != ":":
-                raise Broken("a colon is missing", text, at)
-            at = _skip(text, at + 1)
-        below = _value(text, at, depth + 1)
-        node.items.append(Item(key, start, below))
-        at = _skip(text, below.end)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-        elif text[at : at + 1] != closing:
-            raise Broken("a comma or a bracket is missing", text, at)
-    node.end = at + 1
-    return node
-
-
-def _string(text: str, at: int) -> tuple[str, int]:
-    if text[at : at + 1] != '"':
-        raise Broken("a quoted name is missing", text, at)
-    try:
-        found, end = scanstring(text, at + 1, False)
-    except ValueError as e:
-        raise Broken("a string has no end", text, at) from e
-    return str(found), int(end)
+    return found.end() if found else at
