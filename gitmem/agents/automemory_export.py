@@ -128,7 +128,12 @@ def write(
                 elif id not in present and os.path.lexists(os.path.join(directory, name)):
                     status, reason = KEPT, "a file of this name is not ours"
                 else:
-                    status, reason = _write(os.path.join(directory, name), item, dry), ""
+                    path, text = os.path.join(directory, name), _file(name, item)
+                    status, reason = WRITTEN, ""
+                    if config_journal.read(path) == text:
+                        status = UNCHANGED
+                    elif not dry:
+                        config_journal.replace(path, text)
                 if id in present or not reason:
                     index.lines.append(line)
                     listed.add(id)
@@ -139,15 +144,6 @@ def write(
         if not dry:
             index.save()
     return report
-
-
-def _write(path: str, item: dict[str, Any], dry: bool) -> str:
-    text = _file(os.path.basename(path), item)
-    if config_journal.read(path) == text:
-        return UNCHANGED
-    if not dry:
-        config_journal.replace(path, text)
-    return WRITTEN
 
 
 def tend(store: Store) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import MemError
@@ -178,44 +178,54 @@ def unread(agent: targets.Agent, path: str) -> str:
 
 def problems(
     environ: Mapping[str, str], repo: Repo | None, found: list[Found]
-) -> list[tuple[str, str]]:
+) -> Iterator[tuple[str, str]]:
     """(problem, hint) of everything that keeps an installation from working once."""
-    hint = "mend the file; git mem leaves it as it is"
-    unclear = [one for one in found if one.problem]
-    out = [(f"'{one.path}' cannot be judged: {one.problem}", hint) for one in unclear]
+    for one in found:
+        if one.problem:
+            hint = "mend the file; git mem leaves it as it is"
+            yield f"'{one.path}' cannot be judged: {one.problem}", hint
     for agent in targets.AGENTS.values():
         files = [one for one in found if one.target == agent.name and not one.problem]
         if twice := double(files):
             hint = f"keep one; `git mem uninstall {agent.name}` takes away what stands in settings"
-            out.append((twice, hint))
+            yield twice, hint
         for one in files:
             if one.scope != PLUGIN:
-                out += _problems_of(environ, agent, one)
+                yield from _problems_of(environ, agent, one)
     if any(one.target == "claude" for one in found):
         hint = "the agent gets no memories until it is taken out there"
         for path in claude_settings(environ, repo.top if repo else ""):
             if _json(path).get("disableAllHooks") is True:
-                off = f"Claude Code: all hooks are switched off by 'disableAllHooks' in '{path}'"
-                out.append((off, hint))
-    return out
+                off = "all hooks are switched off by 'disableAllHooks'"
+                yield f"Claude Code: {off} in '{path}'", hint
 
 
 def _problems_of(
     environ: Mapping[str, str], agent: targets.Agent, one: Found
-) -> list[tuple[str, str]]:
-    out = []
-    title, file = agent.title, f"in '{one.path}'"
+) -> Iterator[tuple[str, str]]:
+    title, file, hooks = agent.title, f"in '{one.path}'", f"the hooks in '{one.path}'"
     if reason := unread(agent, one.path):
         hint = "mend the file by hand: it has to be JSON, without comments"
-        out.append((f"{title} cannot read '{one.path}', so it runs no hook of it: {reason}", hint))
+        yield f"{title} cannot read '{one.path}', so it runs no hook of it: {reason}", hint
     scope = targets.PROJECT if one.scope == targets.PROJECT else targets.USER
     again = f"run `git mem install {agent.name} --{scope}`"
     if more := [event for event, commands in one.commands.items() if len(commands) > 1]:
-        out.append((f"{title}: git mem stands more than once at {', '.join(more)} {file}", again))
+        yield f"{title}: git mem stands more than once at {', '.join(more)} {file}", again
     if lacking := [event for event in agent.events if event not in one.commands]:
-        out.append((f"{title}: no hook of git mem at {', '.join(lacking)} {file}", again))
-    out += [(f"{title}: {text}", hint or again) for text, hint in _stale(environ, one)]
-    return out
+        yield f"{title}: no hook of git mem at {', '.join(lacking)} {file}", again
+    packages = {targets.program(c) for commands in one.commands.values() for c in commands}
+    if "" in packages and not shutil.which("git-mem", path=environ.get("PATH", "")):
+        hint = "put the directory of git-mem on PATH"
+        yield f"{title}: {hooks} do nothing: no git-mem on PATH", hint
+    own = own_package()
+    for package in sorted(packages - {""}):
+        if not os.path.exists(os.path.join(package, "__main__.py")):
+            yield f"{title}: {hooks} do nothing: git mem is gone from '{package}'", again
+        elif os.path.realpath(package) != os.path.realpath(own):
+            yield (
+                f"{title}: {hooks} start the git mem in '{package}', this one is in '{own}'",
+                again,
+            )
 
 
 def words(one: Found) -> str:
@@ -237,23 +247,6 @@ def double(files: list[Found]) -> str:
     places = " and ".join(map(words, files)).replace("plugin, by", "as a plugin by")
     twice = f"git mem is installed {len(files)} times, {places}"
     return f"{title}: {twice}: each memory is handed over twice"
-
-
-def _stale(environ: Mapping[str, str], one: Found) -> list[tuple[str, str]]:
-    """(problem, hint) where the commands start none or another git mem; hint "": install again."""
-    packages = {targets.program(c) for commands in one.commands.values() for c in commands}
-    hooks = f"the hooks in '{one.path}'"
-    out = []
-    if "" in packages and not shutil.which("git-mem", path=environ.get("PATH", "")):
-        hint = "put the directory of git-mem on PATH"
-        out.append((f"{hooks} do nothing: no git-mem on PATH", hint))
-    for package in sorted(packages - {""}):
-        if not os.path.exists(os.path.join(package, "__main__.py")):
-            out.append((f"{hooks} do nothing: git mem is gone from '{package}'", ""))
-        elif os.path.realpath(package) != os.path.realpath(own_package()):
-            own = own_package()
-            out.append((f"{hooks} start the git mem in '{package}', this one is in '{own}'", ""))
-    return out
 
 
 def own_package() -> str:

@@ -79,13 +79,10 @@ class Notes:
         tips = [f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip]
         return self.add("shown", [*about, *tips, *ids])
 
-    def lines(self) -> list[Entry]:
-        return entries(self._path) if self.session else []
-
     def shown(self) -> set[str]:
         """Ids in the model's context: those shown since it was last emptied."""
         found: set[str] = set()
-        for kind, _, values, _ in self.lines():
+        for kind, _, values, _ in entries(self._path):
             if kind == "context" and not self._subagent:
                 found.clear()
             elif kind == "shown":
@@ -97,7 +94,7 @@ class Notes:
     def read(self) -> dict[str, list[str]]:
         """Kind -> values in the order they came, each once, for every kind; of "shown" the ids."""
         found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
-        for kind, _, values, _ in self.lines():
+        for kind, _, values, _ in entries(self._path):
             found[kind].update((v, None) for v in values if kind != "shown" or "=" not in v)
         return {kind: list(values) for kind, values in found.items()}
 

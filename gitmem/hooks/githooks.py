@@ -97,7 +97,8 @@ def _install(store: Store, pre_push: bool) -> list[str]:
         done = hooklines.take_out(hooks)
         forwarded = [_place(store, n, "forward.sh", names) for n in _to_forward(repo, former)]
         include = os.path.join(ours, "config")
-        content = f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n"
+        quoted = ours.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        content = f'# git mem: see forward.sh\n[core]\n\thooksPath = "{quoted}"\n'
         config_journal.write(include, content.encode())
         if config_journal.lacks(repo, "include.path", include):
             config_journal.undo(repo, {"git"}, [])  # of a repository that was moved since
@@ -307,8 +308,3 @@ def _program(text: bytes) -> tuple[str, str]:
 def _unlink(path: str) -> None:
     if os.path.lexists(path):
         os.unlink(path)
-
-
-def _quoted(path: str) -> str:
-    """A value as git's configuration files take it."""
-    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
