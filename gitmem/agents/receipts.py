@@ -25,6 +25,7 @@ from typing import Any
 from ..core import confidence, record, short
 from ..core.digest import sha256
 from ..core.errors import MemError
+from ..core.plural import many
 from ..engine import usage_store
 from ..engine.cache import Cache
 from ..engine.memory_rows import PRIVATE
@@ -47,12 +48,13 @@ def tend(store: Store, now: float | None = None) -> int:
         made.update({draft["id"]: draft for draft in _drafts(store, path, parts) if draft})
         covered.append((path, parts[-1][-1]))
     if made:
-        known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})
-        written = known[0]
+        names = [id.encode() for id in made]
+        sql = "SELECT raw FROM line WHERE op = 'receipt' AND memory IN {}"
+        written = {raw for (raw,) in store.with_cache(lambda cache: cache.among(sql, names))[0]}
         # Not signed: they are this clone's own, and a worker can ask nobody for a passphrase.
         lines = [line for line in map(record.dump, made.values()) if line not in written]
         if lines:
-            message = f"git mem: {len(made)} receipt{'s' * (len(made) != 1)}"
+            message = f"git mem: {many(len(made), 'receipt')}"
             store.append("private", [("", line) for line in lines], message)
     for path, entry in covered:
         session.mark(path, entry)
@@ -146,7 +148,7 @@ def _draft(
         "agent": _word(about.get("agent", "")),
         "source": _word("".join(starts[0][:1]) if starts else ""),
         "end": _word("".join(ends[-1][:1]) if ends else "idle"),
-        "started": _when(part[0][1]),
+        "started": record.stored(part[0][1]),
         "head": record.object_id(about.get("head")),
         "tips": {
             ref: tip
@@ -163,7 +165,7 @@ def _draft(
     if not fields["shown"] and not use:
         return None
     id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
-    head = {"v": record.FORMAT, "op": "receipt", "id": id[:32], "at": _when(part[-1][1])}
+    head = {"v": record.FORMAT, "op": "receipt", "id": id[:32], "at": record.stored(part[-1][1])}
     return {**head, **{k: v for k, v in fields.items() if v}}
 
 
@@ -195,15 +197,6 @@ def _word(value: str) -> str:
     letters = value.replace("-", "").replace("_", "")
     good = len(value) <= 30 and letters.isascii() and letters.isalnum()
     return value if good or not value else "other"
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def _lines(cache: Cache, id: str) -> list[bytes]:
-    sql = "SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'receipt'"
-    return [raw for (raw,) in cache.db.execute(sql, (id,))]
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
@@ -331,26 +324,18 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
     files = session.files(store.repo.mem_dir)
     if not files:
         return []
-    waiting = [(path, parts[-1][-1][1]) for path, parts in due(store.repo.mem_dir, now)]
-    started = {path for path, _ in files if session.pending(path)}
-    going = len(started - {path for path, _ in waiting})
-
-    def write() -> str:
-        return f"{_many(tend(store), 'receipt')} written"
-
-    text = f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet"
+    waiting = {path: now - parts[-1][-1][1] for path, parts in due(store.repo.mem_dir, now)}
+    going = sum(path not in waiting and bool(session.pending(path)) for path, _ in files)
+    text = f"{many(len(files), 'agent session')} of the last days, {going} not ended yet"
     out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
     if waiting:
-        text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
         # A session without an end is due after IDLE.
-        ages = [now - when for _, when in waiting]
-        if any(age > LATE + IDLE * (age > IDLE) for age in ages):
-            hint = "the worker writes them; `git mem doctor --repair` does it now"
-            out.append(("warn", text, hint, write))
-        else:
-            out.append(("ok", text, "", write))
+        late = any(age > LATE + IDLE * (age > IDLE) for age in waiting.values())
+        hint = "the worker writes them; `git mem doctor --repair` does it now" if late else ""
+
+        def write() -> str:
+            return f"{many(tend(store), 'receipt')} written"
+
+        text = f"{many(len(waiting), 'session')} ended without a receipt yet"
+        out.append(("warn" if late else "ok", text, hint, write))
     return out
-
-
-def _many(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"
