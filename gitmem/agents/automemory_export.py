@@ -25,6 +25,7 @@ from ..store import Store
 from . import automemory_dir, automemory_note
 from .automemory_dir import KEPT, LEFT, UNCHANGED, WRITTEN, Item, Report
 from .automemory_import import SOURCE
+from .context_item import shortened
 
 MOST = 50  # memories
 SURE = 0.95
@@ -204,14 +205,10 @@ def _index_line(name: str, item: dict[str, Any]) -> str:
     line = next((line for line in item["body"].split("\n") if line.strip()), "")
     first = _one(item.get("subtitle") or line)
     hook = first if first and not first.startswith(title.rstrip("…")) else item["type"]
-    title = _short(title, 100).translate(_SAFE)
-    hook = _short(hook, max(20, _LINE - len(title) - len(name) - 8)).translate(_SAFE)
+    title = shortened(title, 100).translate(_SAFE)
+    hook = shortened(hook, max(20, _LINE - len(title) - len(name) - 8)).translate(_SAFE)
     return f"- [{title}]({name}) — {hook}"
 
 
 def _one(text: str) -> str:
     return " ".join(sanitize.inert(text, lines=False).split())
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

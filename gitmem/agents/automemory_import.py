@@ -20,13 +20,13 @@ from contextlib import closing
 from typing import Any
 
 from ..anchors import patch_id
-from ..core import fold, record, record_content
+from ..core import fold, record
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import content_digest
 from ..engine.sql import select_in
 from ..git import worktree_file
-from ..memory import memories, remember, write_gate
+from ..memory import memories, remember
 from ..store import Store, open_store
 from . import automemory, automemory_note
 from .automemory import Sight
@@ -55,7 +55,7 @@ def take(
     topics = read(directory, report)
     known = _Known(store, topics)
     new: list[tuple[Item, dict[str, Any]]] = []
-    changed: list[tuple[Item, memories.Found, dict[str, Any]]] = []
+    changed: list[tuple[Item, dict[str, Any]]] = []
     for topic, written in topics:
         item = Item(topic.file, "", KNOWN, topic.title)
         report.items.append(item)
@@ -67,28 +67,26 @@ def take(
             continue
         if former := known.former(topic):
             item.status, item.id = EDITED, former.memory.id
-            changed.append((item, former, _changes(topic, former.record.data)))
+            changed.append((item, _changes(topic, former.record.data)))
         else:
             item.status = STORED
             when = _time(topic.modified) or written
             about = {"created_at": when, "agent": "claude", "session": topic.session}
             new.append((item, {**fields(topic), **about}))
     if dry:
-        for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
-            _try(store, draft, item, allow_secret)
-        return report
-    for item, former, draft in changed:
+        new, changed = new + changed, []
+    for item, draft in changed:
         try:
-            memories.edit(store, former.memory.id, draft, allow_secret=allow_secret)
+            memories.edit(store, item.id, draft, allow_secret=allow_secret)
         except MemError as e:
             _refuse(item, e.message, e.hint)
     head = store.repo.head() if new else ""
     anchor = head and (patch_id.base_of(store.repo, head) or head)
     drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]
-    total = len(drafts)
-    results = remember.remember_many(store, drafts, total=total, allow_secret=allow_secret)
+    how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
+    results = remember.remember_many(store, drafts, **how)
     for (item, _), result in zip(new, results, strict=True):
-        item.id = result.id
+        item.id = item.id or result.id
         if result.status == remember.DUPLICATE:
             item.status, item.reason = KNOWN, result.reason
         elif result.status == remember.REFUSED:
@@ -112,7 +110,7 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
         environ = {k: v for k, v in env.items() if isinstance(v, str)}
         sight = automemory.Sight(git_dir, store.repo.common_dir, top, environ)
         if sight.changed:
-            if sight.path and sight.count:
+            if sight.path and sight.count:  # else they went away meanwhile
                 take(store, sight.path)
             automemory.keep(store.repo.mem_dir, sight)
 
@@ -261,16 +259,6 @@ def _as_taken(data: dict[str, Any]) -> bool:
     words = [str(data.get(name) or "") for name in ("title", "subtitle", "body")]
     kinds = ("", *automemory_note.KINDS)
     return any(automemory_note.digest_of(*words, kind) == digest for kind in kinds)
-
-
-def _try(store: Store, draft: dict[str, Any], item: Item, allow_secret: bool) -> None:
-    """What storing it would say."""
-    try:
-        draft = write_gate.admit(store, {"body": "", **draft}, allow_secret)
-        checked = record_content.checked(draft, store.settings.number("maxBody"))
-        write_gate.stored(store, draft, checked, allow_secret)
-    except Refused as e:
-        _refuse(item, e.message, e.hint)
 
 
 def _refuse(item: Item, reason: str, hint: str) -> None:

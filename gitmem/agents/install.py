@@ -239,7 +239,7 @@ def _install_server(
         return _enter(log, agent, path, {}, None, server)
     text = install_log.read(path)
     try:
-        if mcp_entry.same(mcp_entry.in_toml(text or ""), server):
+        if mcp_entry.same(mcp_entry.found(path, text or "", ""), server):
             return []
         before = log.original(path, text, agent.name)
         before = _without(log.known(path), path, text or "") if before is None else before

@@ -72,14 +72,9 @@ def found(path: str, text: str, top: str) -> Any:
     Claude Code has servers of one working tree in the user's file, too: `claude mcp add` does so.
     """
     if path.endswith(".toml"):
-        return in_toml(text)
+        return _taken(text)[0]
     doc = Doc(text)
     return doc.value("projects", top, "mcpServers", NAME) or doc.value("mcpServers", NAME)
-
-
-def in_toml(text: str) -> Any:
-    """The entry of our name; None for none. Raises ValueError for what is no TOML."""
-    return _taken(text)[0]
 
 
 def _taken(text: str) -> tuple[Any, dict[str, Any]]:
@@ -97,13 +92,13 @@ def with_table(text: str, new: dict[str, Any]) -> tuple[str, list[list[int]]]:
     """The text with an entry as its last table, and the places added; an entry of somebody else
     stays. Raises ValueError for what is no TOML, or cannot have it.
     """
-    if in_toml(text) is not None:
+    if _taken(text)[0] is not None:
         return text, []
     # Strings and lists of JSON are those of TOML.
     rows = [f"{key} = {json.dumps(value)}" for key, value in new.items()]
     unended, blank = "\n" * bool(text and not text.endswith("\n")), "\n" * bool(text.strip())
     piece = f"{unended}{blank}[mcp_servers.{NAME}]\n" + "\n".join(rows) + "\n"
-    if in_toml(text + piece) != new:
+    if _taken(text + piece)[0] != new:
         raise ValueError("'mcp_servers' takes no table")
     return text + piece, [[len(text), len(text) + len(piece)]]
 

@@ -19,7 +19,7 @@ import json
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -226,7 +226,7 @@ def _roots(store: Store) -> list[str]:
 
 def _about(session: Session, roots: list[str]) -> Session | str:
     """The session with what its first lines say, or why it is left out."""
-    first = next(_first(session.path), None)
+    first = _first(session.path)
     if first is None:
         return _UNREADABLE
     meta = first.get("payload") if first.get("type") == "session_meta" else first
@@ -246,8 +246,8 @@ def _about(session: Session, roots: list[str]) -> Session | str:
     return session._replace(id=id, head=head, branch=branch)
 
 
-def _first(path: str) -> Iterator[dict[str, Any]]:
-    """The objects among the first lines that say where the session ran."""
+def _first(path: str) -> dict[str, Any] | None:
+    """The object among the first lines that says where the session ran."""
     try:
         with open(path, "rb", opener=transcript.opened) as f:
             for _ in range(_FIRST_LINES):
@@ -260,9 +260,10 @@ def _first(path: str) -> Iterator[dict[str, Any]]:
                     continue
                 inner = data.get("payload", data) if isinstance(data, dict) else None
                 if isinstance(inner, dict) and isinstance(inner.get("cwd"), str):
-                    yield data
+                    return dict(data)
     except (OSError, ValueError):
-        return
+        pass
+    return None
 
 
 def _below(cwd: str, roots: list[str]) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..core import confidence, record, short
@@ -318,16 +318,16 @@ def counts(cache: Cache) -> dict[str, Any]:
     }
 
 
-def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]]:
+def remarks(store: Store) -> Iterator[tuple[str, str, str, Callable[[], str] | None]]:
     """(level, text, hint, repair) lines for the doctor; none where no agent was ever here."""
     now = time.time()
     files = session.files(store.repo.mem_dir)
     if not files:
-        return []
+        return
     waiting = {path: now - parts[-1][-1][1] for path, parts in due(store.repo.mem_dir, now)}
     going = sum(path not in waiting and bool(session.pending(path)) for path, _ in files)
-    text = f"{many(len(files), 'agent session')} of the last days, {going} not ended yet"
-    out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
+    seen = many(len(files), "agent session")
+    yield "ok", f"{seen} of the last days, {going} not ended yet", "", None
     if waiting:
         # A session without an end is due after IDLE.
         late = any(age > LATE + IDLE * (age > IDLE) for age in waiting.values())
@@ -337,5 +337,4 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
             return f"{many(tend(store), 'receipt')} written"
 
         text = f"{many(len(waiting), 'session')} ended without a receipt yet"
-        out.append(("warn" if late else "ok", text, hint, write))
-    return out
+        yield "warn" if late else "ok", text, hint, write
