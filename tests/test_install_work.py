@@ -15,7 +15,8 @@ import pytest
 from conftest import Lab
 from install_world import commands, files, problems, put, user_file
 
-from gitmem.agents import installed, protocol, targets
+from gitmem.agents import protocol, targets
+from gitmem.hooks.githooks import PACKAGE
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_without_git_mem_on_path_the_installation_itself_is_started(
     )
     lab.mem(repo, "init")
     assert "agent" not in problems(lab, repo)
-    user_file(lab).write_text(user_file(lab).read_text().replace(installed.own_package(), "/gone"))
+    user_file(lab).write_text(user_file(lab).read_text().replace(PACKAGE, "/gone"))
     assert "git mem is gone from '/gone'" in problems(lab, repo)
 
 

@@ -18,6 +18,7 @@ from ..core.errors import MemError, UsageError
 from ..git import config, config_journal, worktree_file
 from ..git.gitcmd import Git
 from ..git.repository import Repo
+from ..hooks.githooks import PACKAGE
 from . import install_log, installed, mcp_entry, targets
 from .install_log import Ledger
 from .jsonedit import Broken, Doc
@@ -69,7 +70,7 @@ def _install(
     on_path = bool(shutil.which("git-mem", path=environ.get("PATH", "")))
     # A file that others get always uses the name.
     named = scope == PROJECT or on_path
-    program = () if named else (sys.executable, installed.own_package())
+    program = () if named else (sys.executable, PACKAGE)
     commands = {event: targets.command(agent.name, event, *program) for event in agent.events}
     _refuse_double(environ, repo, agent, path, commands)
     done, server = [], mcp_entry.entry(agent, *program[:1]) if mcp else None

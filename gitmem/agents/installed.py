@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import MemError
 from ..git.repository import Repo
+from ..hooks.githooks import PACKAGE
 from . import automemory, install_log, mcp_entry, targets
 from .jsonedit import Broken, Doc
 
@@ -217,13 +218,12 @@ def _problems_of(
     if "" in packages and not shutil.which("git-mem", path=environ.get("PATH", "")):
         hint = "put the directory of git-mem on PATH"
         yield f"{title}: {hooks} do nothing: no git-mem on PATH", hint
-    own = own_package()
     for package in sorted(packages - {""}):
         if not os.path.exists(os.path.join(package, "__main__.py")):
             yield f"{title}: {hooks} do nothing: git mem is gone from '{package}'", again
-        elif os.path.realpath(package) != os.path.realpath(own):
+        elif os.path.realpath(package) != os.path.realpath(PACKAGE):
             yield (
-                f"{title}: {hooks} start the git mem in '{package}', this one is in '{own}'",
+                f"{title}: {hooks} start the git mem in '{package}', this one is in '{PACKAGE}'",
                 again,
             )
 
@@ -247,7 +247,3 @@ def double(files: list[Found]) -> str:
     places = " and ".join(map(words, files)).replace("plugin, by", "as a plugin by")
     twice = f"git mem is installed {len(files)} times, {places}"
     return f"{title}: {twice}: each memory is handed over twice"
-
-
-def own_package() -> str:
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -111,10 +111,6 @@ def _shown(entries: list[Entry]) -> list[tuple[dict[str, str], list[str]]]:
     return out
 
 
-def _ids(entries: list[Entry]) -> set[str]:
-    return {id for _, ids in _shown(entries) for id in ids}
-
-
 def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     """{route: ids that were told by it}"""
     out: dict[str, dict[str, None]] = {}
@@ -133,7 +129,8 @@ def _draft(
     about: dict[str, str] = {}
     for words, _ in _shown(part):
         about = {**words, **about}  # the first values count
-    earlier, ever = _routes(before), _ids(before)
+    earlier = _routes(before)
+    ever = {id for ids in earlier.values() for id in ids}
     # A prompt or a file weighs more than what everybody is told (`confidence.NEGLECT`).
     old = {route: earlier.get(route, {}).keys() for route in confidence.MEANT}
     new = {
@@ -176,9 +173,10 @@ def _use(
     fewest-shared of them]}, ids that may have been used).
     """
     whole = [*before, *part]
-    known = _ids(whole)
+    shown = _shown(whole)
+    known = {id for _, ids in shown for id in ids}
     cited = [known.intersection(values) for kind, _, values, _ in part if kind == "cited"]
-    heads = {about["head"] for about, _ in _shown(whole) if "head" in about}
+    heads = {about["head"] for about, _ in shown if "head" in about}
     named, doubtful = usage_records.naming(store, touched, known, heads)
     stretches = usage.stretches(whole)
     used = usage.changed_after(stretches, named, len(before))

@@ -32,6 +32,7 @@ from ..git.repository import Repo
 from ..store import Store
 from . import hooklines
 
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # that of this git mem
 EVENTS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 PRE_PUSH = "pre-push"
 # Every hook git has, so that no hook of others is lost. The second list is forwarded only where a
@@ -182,8 +183,8 @@ def _check_script(store: Store, ours: str, found: Survey) -> None:
         found.problem(f"{gone}; they start the one on PATH")
     elif not there:
         found.problem(f"hooks do nothing: git mem is neither in '{package}' nor on PATH")
-    elif os.path.realpath(package) != os.path.realpath(_package()):
-        two = f"the hooks start the git mem in '{package}', this one is in '{_package()}'"
+    elif os.path.realpath(package) != os.path.realpath(PACKAGE):
+        two = f"the hooks start the git mem in '{package}', this one is in '{PACKAGE}'"
         found.problem(f"double installation: {two}", f"{_AGAIN} with the one that is to stay")
     elif text != _script(store, "event.sh"):
         other = "another version of git mem, or for another mem.ref"
@@ -256,15 +257,11 @@ def _events_of(ours: str) -> list[str]:
     return found[1].decode().split() if found else []
 
 
-def _package() -> str:
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
 def _source(name: str) -> str:
     """A script as it is in hooks/ of the repository; the wheel carries it as data."""
-    path = os.path.join(_package(), "data", "hooks", name)
+    path = os.path.join(PACKAGE, "data", "hooks", name)
     if not os.path.exists(path):
-        path = os.path.join(os.path.dirname(_package()), "hooks", name)
+        path = os.path.join(os.path.dirname(PACKAGE), "hooks", name)
     with open(path, encoding="utf-8") as f:
         return f.read()
 
@@ -279,9 +276,9 @@ def _place(store: Store, name: str, source: str = "", events: Iterable[str] = ()
 def _script(store: Store, name: str, events: Iterable[str] = ()) -> bytes:
     """A script for this repository and this installation."""
     python, package = _program(config_journal.read(os.path.join(_own(store.repo), "event.sh")))
-    same = os.path.realpath(package) == os.path.realpath(_package())
+    same = os.path.realpath(package) == os.path.realpath(PACKAGE)
     if not same or not os.access(python, os.X_OK):
-        python, package = sys.executable, _package()
+        python, package = sys.executable, PACKAGE
     private = store.settings.private_ref
     values = {
         "PYTHON": python,
