@@ -34,8 +34,8 @@ DIR = "sessions"
 OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
 MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
 _LESS = MOST // 2  # beyond them no "touched" and "failed": there is always room for "shown"
-_LONGEST = 64 * 1024  # bytes of one call
-_VALUE = 4096  # bytes of a value; a longer one is left out
+_VALUE = 4096  # characters of a value; a longer one is left out
+_VALUES = 64  # of one call: a block names 40 memories, a tool 50 files at most
 
 Entry = tuple[str, float, list[str], bytes]  # kind, time, values, the line
 
@@ -102,7 +102,7 @@ class Notes:
 def entries(path: str) -> list[Entry]:
     """The lines of a file, in their order; torn and foreign ones are skipped."""
     try:
-        data = memfile.read(path, MOST + 2 * _LONGEST)
+        data = memfile.read(path, 2 * MOST)
     except OSError:
         return []
     return [entry for line in data.split(b"\n") if line and (entry := _parse(line))]
@@ -122,9 +122,8 @@ def pending(path: str) -> list[Entry]:
 
 def mark(path: str, entry: Entry) -> bool:
     """Says that receipts tell of everything up to this line."""
-    return _append(
-        path, b"", _line("receipt", [sha256(entry[3]).hexdigest()[:32]]), MOST + _LONGEST
-    )
+    line = _line("receipt", [sha256(entry[3]).hexdigest()[:32]])
+    return _append(path, b"", line, 2 * MOST)  # there is room in a full file, too
 
 
 def files(mem_dir: str) -> list[tuple[str, float]]:
@@ -159,17 +158,8 @@ def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
 
 
 def _line(kind: str, values: Iterable[str]) -> bytes:
-    """One JSON array: kind, time, values."""
-    kept: list[str] = []
-    size = 0
-    for value in values:
-        length = len(value.encode("utf-8", "surrogatepass"))
-        size += length + 3
-        if length > _VALUE:
-            continue
-        if size > _LONGEST - 256:
-            break
-        kept.append(value)
+    """One JSON array: kind, time, and the first values that are not too long."""
+    kept = [value for value in values if len(value) <= _VALUE][:_VALUES]
     text = fastjson.dumps([kind, round(time.time(), 3), *kept])
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
