@@ -116,6 +116,27 @@ def test_without_a_process_everything_is_prepared_here(
     assert ahead._process is None and prepared(ahead) == plain()
 
 
+def test_an_interpreter_without_an_executable_prepares_everything_itself(
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", None)  # embedded in another program
+    ahead.begin(RECORDS)
+    assert ahead._process is None and prepared(ahead) == plain()
+
+
+def test_a_process_that_cannot_work_is_started_once(
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead_module, "_CODE", "raise SystemExit(1)")
+    started = []
+    start = ahead._start
+    monkeypatch.setattr(ahead, "_start", lambda: started.append(start()))
+    for _ in range(3):
+        ahead.begin(RECORDS)
+        ahead.collect()
+    assert len(started) == 1 and prepared(ahead) == plain()
+
+
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_killed_process_is_replaced_by_this_one(ahead: Ahead, when: str) -> None:
     ahead.begin(RECORDS[:1000])

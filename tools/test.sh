@@ -75,7 +75,7 @@ export PATH
 jobs=${GIT_MEM_TEST_JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 # What tests write lies in memory where it fits and programs may run there: each fsync on a disk is waited for.
 scratch=$(mktemp -d)
-roomy=$(mktemp -d -p /dev/shm git-mem-test.XXXXXX 2>/dev/null || true)
+roomy=$(mktemp -d -p /dev/shm tests.XXXXXX 2>/dev/null || true)
 if [ -n "$roomy" ]; then
   printf '#!/bin/sh\n' >"$roomy/runs" && chmod +x "$roomy/runs"
   if "$roomy/runs" 2>/dev/null && [ "$(df -Pk "$roomy" | awk 'END {print $4}')" -gt 4000000 ]; then
@@ -85,13 +85,13 @@ if [ -n "$roomy" ]; then
     rm -r "$roomy"
   fi
 fi
-trap 'rm -rf "$scratch"' EXIT
+status=0
+trap 'if [ "$status" = 0 ]; then rm -rf "$scratch"; else echo "== what failed tests wrote is in $scratch"; fi' EXIT
 trap 'exit 1' HUP INT TERM
 run_tests() { # ARGS: pytest on the installed wheel
   "$run/bin/python" -P -m pytest -q -n "$jobs" --dist worksteal -p no:cacheprovider \
     --basetemp "$scratch/tests" --rootdir "$root" -c "$root/pyproject.toml" "$@"
 }
-status=0
 
 wait "$compiling" || true # what is wrong with a test the tests say
 for newer in "$cache"/git-*/usr/bin; do :; done

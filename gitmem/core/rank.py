@@ -117,9 +117,9 @@ def fuse(
     """Hits, best first.
 
     `lexical` holds (row, bm25) with FTS5's own sign, lower is better; `vector` (row, cosine) of the
-    nearest documents; `cosines` the cosine of every lexical row that has a vector, also of those
-    that are not among the nearest: without them a document found by words alone gets nothing for
-    its meaning (0.002 less on the mean). `ceiling` is `ceiling()` of all terms of the query, also
+    nearest documents; `cosines` those of further rows, above all of every lexical row that has a
+    vector: without them a document found by words alone gets nothing for its meaning (0.002 less
+    on the mean). `ceiling` is `ceiling()` of all terms of the query, also
     of unknown ones. `cover`: of the query by the best lexical hits (`overlap.cover`).
     Tag: "hybrid" is what both routes would have found alone.
     """

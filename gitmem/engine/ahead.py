@@ -26,6 +26,7 @@ class Ahead:
     def __init__(self, table: StaticTable) -> None:
         self._table = table
         self._process: subprocess.Popen[bytes] | None = None
+        self._failed = False  # then there is no second one
         self._begun: list[tuple[str, dict[str, object]]] = []
         self._here = 0  # of those begun this process prepares the first so many
         self._done: dict[str, Prepared] = {}
@@ -43,7 +44,7 @@ class Ahead:
             try:
                 _send(self._process.stdin, [data for _, data in self._begun[self._here :]])
             except (OSError, ValueError):  # it has ended
-                self.close()
+                self._fail()
 
     def _start(self) -> None:
         import subprocess
@@ -54,8 +55,8 @@ class Ahead:
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=null)
-        except OSError:
-            pass  # no process or no file is left
+        except (OSError, TypeError):  # no process or no file is left; embedded, without executable
+            self._failed = True
 
     def collect(self) -> None:
         """Waits for what was begun."""
@@ -65,7 +66,7 @@ class Ahead:
             try:
                 made += _received(self._process.stdout)
             except (OSError, ValueError, EOFError):
-                self.close()
+                self._fail()
             self._done.update(zip([version for version, _ in begun], made, strict=False))
 
     def documents(self, records: list[tuple[str, dict[str, object]]]) -> list[Prepared]:
@@ -78,7 +79,11 @@ class Ahead:
     def pays(self, count: int) -> bool:
         """Whether so many records are worth beginning."""
         two = count >= _PAYS and (os.cpu_count() or 1) > 1
-        return self._process is not None or two
+        return self._process is not None or (two and not self._failed)
+
+    def _fail(self) -> None:
+        self._failed = True
+        self.close()
 
     def close(self) -> None:
         """Gives up what was begun and not collected."""
@@ -94,7 +99,9 @@ class Ahead:
         self.close()
 
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from gitmem.engine.ahead import serve; serve()"
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from gitmem.engine.ahead import serve; serve()"
+)
 
 
 def serve() -> None:

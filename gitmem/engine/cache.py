@@ -122,8 +122,10 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
     except OSError:
         if not os.path.isdir(mem_dir):
             return open_in_memory()
-    if not os.access(mem_dir, os.W_OK) or not cache_lock.lockable(mem_dir):
+    if not cache_lock.lockable(mem_dir):
         return open_in_memory()
+    if not os.access(mem_dir, os.W_OK):
+        return open_in_memory() if os.path.isdir(mem_dir) else None
     # Under another name, since a removed lock lets two processes make one.
     new = f"{path}.new{os.urandom(4).hex()}"
     directory = cache_lock.inode(mem_dir)

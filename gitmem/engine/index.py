@@ -148,7 +148,8 @@ def refresh(
     with cache.writing(limits.wait) as held:
         if not held:
             return None
-        if not (deep or scrub or pending(cache, sources)):
+        unchanged = not (deep or scrub) and moved
+        if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
             return 0  # another process took the same in while we read or waited
         with ahead or Ahead(table) as ahead:
             update = Update(cache, table, moved[0][1] if moved else None, ahead)
@@ -208,6 +209,11 @@ def _note_tips(
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
             cache.set_meta("time:" + notes.ref, notes.time(tip))
             unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
+
+
+def _indexed(cache: Cache, notes: Notes, tip: str, sizes: dict[str, str]) -> bool:
+    ref = notes.ref
+    return cache.meta("tip:" + ref) == tip and cache.meta("log:" + ref) == sizes[ref]
 
 
 def _take(

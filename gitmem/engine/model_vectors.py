@@ -2,7 +2,8 @@
 
 The table `model_vector` has a vector a row. `model_code` has what is read of all of them, CHUNK
 memories a row, that of memory row n at n % CHUNK: `held` says which have a vector, `codes` are
-their sign codes, `company` is how near each lies to its neighbours (`hubness`; 0: not known yet).
+their sign codes, `company` is how near each lies to its neighbours (`hubness`; 0: not known, as
+everywhere in the table's space).
 
 Promises. A vector is found only by the name of its space. `fill` is resumable: what a batch has
 made stays, and a row that changed meanwhile gets none. Vectors go with their memory's row
