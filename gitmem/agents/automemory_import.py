@@ -83,8 +83,9 @@ def take(
     head = store.repo.head() if new else ""
     anchor = head and (patch_id.base_of(store.repo, head) or head)
     drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]
-    how: Any = {"total": len(drafts), "allow_secret": allow_secret, "dry": dry}
-    results = remember.remember_many(store, drafts, **how)
+    results = remember.remember_many(
+        store, drafts, total=len(drafts), allow_secret=allow_secret, dry=dry
+    )
     for (item, _), result in zip(new, results, strict=True):
         item.id = item.id or result.id
         if result.status == remember.DUPLICATE:

@@ -183,9 +183,9 @@ def _check(
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
-    wanted, created = draft.get("commit") or "HEAD", draft.get("created_at") or ""
+    wanted, created = draft.get("commit") or "HEAD", draft.get("created_at")
     for name, value in (("commit", wanted), ("created_at", created)):
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             raise Refused(f"'{name}' is not a text")
     anchor, branch = anchor_of(wanted)
     if not anchor and wanted != "HEAD":
