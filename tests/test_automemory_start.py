@@ -74,6 +74,22 @@ def test_what_does_not_fit_into_a_session_start_is_the_workers(lab: Lab) -> None
     assert start(lab, repo, seconds=0) is None, "the worker has noted what it read"
 
 
+def test_the_worker_takes_notes_of_a_linked_worktree_as_about_its_commit(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init")
+    first = lab.git(repo, "rev-parse", "HEAD").strip()
+    linked = lab.root / "linked"
+    lab.git(repo, "worktree", "add", "-q", "-b", "older", str(linked))
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "later")
+    fill(memory(lab, repo))  # one directory for all worktrees
+    event = start(lab, linked, seconds=0)
+    assert event
+    spool.append(str(repo / ".git" / "mem"), event)
+    lab.mem(repo, "worker", str(repo / ".git"))
+    noted = [json.loads(line)["commit"] for line in lab.lines(repo, "mem/private")]
+    assert noted == [first] * 3
+
+
 def test_fifty_topics_are_found_by_meaning_at_the_next_prompt(lab: Lab) -> None:
     repo = lab.repo()
     directory = memory(lab, repo)

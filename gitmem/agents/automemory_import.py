@@ -47,9 +47,11 @@ def take(
     scope: str = "private",
     allow_secret: bool = False,
     dry: bool = False,
+    head: str = "",
 ) -> Report:
-    """Takes a directory in; `dry`: says what it would do. Raises MemError where the directory
-    cannot be read or the notes cannot be written.
+    """Takes a directory in; `dry`: says what it would do. `head`: the commit that was checked out
+    where the client works, "" for the one of `store`. Raises MemError where the directory cannot be
+    read or the notes cannot be written.
     """
     report = Report(directory)
     topics = read(directory, report)
@@ -80,7 +82,7 @@ def take(
             memories.edit(store, item.id, draft, allow_secret=allow_secret)
         except MemError as e:
             _refuse(item, e.message, e.hint)
-    head = store.repo.head() if new else ""
+    head = (head or store.repo.head()) if new else ""
     anchor = head and (patch_id.base_of(store.repo, head) or head)
     drafts = [{**draft, "commit": anchor, "scope": scope} for _, draft in new]
     results = remember.remember_many(
@@ -112,7 +114,9 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
         sight = automemory.Sight(git_dir, store.repo.common_dir, top, environ)
         if sight.changed:
             if sight.path and sight.count:  # else they went away meanwhile
-                take(store, sight.path)
+                # The worker stands in the main worktree, the session perhaps in another.
+                head = store.repo.commit(str(event.get("head", "")))
+                take(store, sight.path, head=head or "")
             automemory.keep(store.repo.mem_dir, sight)
 
 

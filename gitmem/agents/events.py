@@ -99,7 +99,8 @@ def take_notes(here: Here, environ: Mapping[str, str], until: float) -> bytes | 
 
     names = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
     env = {name: environ[name] for name in names if environ.get(name)}
-    facts = {"event": "auto-memory", "git_dir": here.git_dir, "top": here.top, "env": env}
+    at = {"git_dir": here.git_dir, "top": here.top, "head": here.head}
+    facts = {"event": "auto-memory", **at, "env": env}
     return fastjson.encoder(ensure_ascii=True)(facts).encode()
 
 
