@@ -255,17 +255,6 @@ def test_an_object_store_that_is_borrowed_from_is_named_and_left_alone(
     place.sound()
 
 
-def test_a_large_note_that_a_ref_leads_to_is_read_and_its_holder_named(
-    place: Place, size: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doomed_objects, "LARGEST", 10)
-    place.git("update-ref", "refs/notes/elsewhere", REF)
-    place.leave()
-    out = place.erase()
-    assert "refs/notes/elsewhere" in out.held and place.holding()
-    place.sound()
-
-
 # What nobody reaches
 
 

@@ -2,8 +2,8 @@
 
 Every blob is read, in a repository of up to `MANY` objects and `MUCH` bytes. In a larger one what
 only refs reach whose newest commit is none of notes is skipped (`usual`), so notes that somebody
-merged or committed as a file into a branch are not found there. Blobs above `LARGEST` bytes are
-read in the history of notes alone. A line that is no record may stand in any file of the user's,
+merged or committed as a file into a branch are not found there; and so are blobs above `LARGEST`
+bytes outside of the history of notes. A line that is no record may stand in any file of the user's,
 so it counts only in a note: where a tree names the blob as one, or records stand beside it.
 """
 
@@ -68,34 +68,25 @@ class DoomedObjects:
     def everything(self) -> dict[str, str]:
         """{id: type} of all objects to read, in the order of the packs."""
         found: dict[str, str] = {}
-        large: set[str] = set()
         much = 0
         with self.progress("listing objects", None) as advance:
             rows = self.odb.listing("%(objecttype) %(objectsize) %(objectname)")
             for row in counted(rows, advance):
                 kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
                 size, _, id = rest.partition(" ")
-                if kind == "blob" and int(size) > LARGEST:
-                    large.add(id)
-                elif kind in _ORDER:
+                if kind in _ORDER and (kind != "blob" or int(size) <= LARGEST):
                     found[id] = kind
                     much += int(size) if kind == "blob" else 0
-        all_read = much <= MUCH and len(found) <= MANY
-        if all_read and not large:
+        if much <= MUCH and len(found) <= MANY:
             return found
-        usual: list[gc_roots.Root] = []
         others: list[gc_roots.Root] = []
         for root in gc_roots.refs(self.git):
             ours = root[0].startswith("refs/notes/") or self.is_notes_commit(root[1], True)
-            (others if ours else usual).append(root)
-        noted = set(self.odb.reachable(id for _, id in others))  # here no note is too large
-        if all_read:
-            return found | dict.fromkeys(large & noted, "blob")
-        self.usual = usual
-        for id in self.odb.reachable(id for _, id in usual):
+            (others if ours else self.usual).append(root)
+        for id in self.odb.reachable(id for _, id in self.usual):
             found.pop(id, None)
-        # Objects that both kinds of refs reach went with them.
-        self.shared = noted - found.keys()
+        # Objects that both kinds of refs reach went with them; here no note is too large.
+        self.shared = {id for id in self.odb.reachable(id for _, id in others) if id not in found}
         return found | self.types_of(self.shared)
 
     def types_of(self, ids: Iterable[str]) -> dict[str, str]:
