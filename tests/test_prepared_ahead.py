@@ -124,10 +124,11 @@ def test_an_interpreter_without_an_executable_prepares_everything_itself(
     assert ahead._process is None and prepared(ahead) == plain()
 
 
+@pytest.mark.parametrize("code", ["raise SystemExit(1)", "print('said by a sitecustomize')"])
 def test_a_process_that_cannot_work_is_started_once(
-    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    monkeypatch.setattr(ahead_module, "_CODE", "raise SystemExit(1)")
+    monkeypatch.setattr(ahead_module, "_CODE", code)
     started = []
     start = ahead._start
     monkeypatch.setattr(ahead, "_start", lambda: started.append(start()))

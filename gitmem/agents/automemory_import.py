@@ -115,8 +115,8 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
         if sight.changed:
             if sight.path and sight.count:  # else they went away meanwhile
                 # The worker stands in the main worktree, the session perhaps in another.
-                head = store.repo.commit(str(event.get("head", "")))
-                take(store, sight.path, head=head or "")
+                head = record.object_id(event.get("head"))
+                take(store, sight.path, head=head if store.repo.commits([head]) else "")
             automemory.keep(store.repo.mem_dir, sight)
 
 

@@ -65,7 +65,7 @@ class Ahead:
             made = prepare(self._table, [data for _, data in begun[: self._here]])
             try:
                 made += _received(self._process.stdout)
-            except (OSError, ValueError, EOFError):
+            except Exception:  # it has ended, or something else printed to its output
                 self._fail()
             self._done.update(zip([version for version, _ in begun], made, strict=False))
 
@@ -99,8 +99,10 @@ class Ahead:
         self.close()
 
 
+# This git mem and no other, then the standard library before whatever lies beside the package.
 _CODE = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from gitmem.engine.ahead import serve; serve()"
+    "import sys; sys.path.insert(0, sys.argv[1]); import gitmem; sys.path.append(sys.path.pop(0));"
+    " from gitmem.engine.ahead import serve; serve()"
 )
 
 

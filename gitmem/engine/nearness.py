@@ -133,7 +133,7 @@ def close(
     """
     held = stored.held
     empty = len(held) - stored.count  # their codes are zeros, and must not take places
-    if allowed is not None or empty > stored.count:
+    if allowed is not None or empty > stored.count // 3:
         some = range(len(held)) if allowed is None else allowed
         allowed = [row for row in some if row < len(held) and held[row]]
         empty = 0
