@@ -19,9 +19,8 @@ def checked(given: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
     """The fields of a record: texts cleaned, sizes bounded, empty ones left out. Raises Refused."""
     out: dict[str, Any] = {"body": _body(given.get("body"), max_body)}
     for field in FIELDS:
-        check = _CHECKS.get(field.kind)
-        value = check(field, given.get(field.name)) if check else None
-        if value not in (None, "", []):
+        value, check = given.get(field.name), _CHECKS.get(field.kind)
+        if check and value is not None and (value := check(field, value)) not in ("", []):
             out[field.name] = value
     out.setdefault("type", record.DEFAULT_TYPE)
     # JSON may need six bytes for one; a longer line would be kept and never read.
@@ -88,7 +87,7 @@ def _line(field: Field, value: Any) -> str:
 
 
 def _word(field: Field, value: Any) -> str:
-    if value in (None, ""):
+    if value == "":
         return ""
     if not isinstance(value, str) or len(value) > field.limit or not value.strip():
         raise Refused(f"'{field.name}' is not a short word")
@@ -103,16 +102,14 @@ def _choice(field: Field, value: Any) -> str:
     return value.upper()
 
 
-def _number(field: Field, value: Any) -> float | None:
-    if value is None:
-        return None
+def _number(field: Field, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise Refused(f"'{field.name}' is not a number from 0 to 1")
     return round(float(value), 4)
 
 
 def _entries(field: Field, value: Any) -> list[str]:
-    if value is None or value == "":
+    if value == "":
         return []
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)) or not all(isinstance(i, str) for i in items):
@@ -127,7 +124,7 @@ def _entries(field: Field, value: Any) -> list[str]:
 
 def _paths(field: Field, value: Any) -> list[dict[str, str]]:
     """Paths as `[{"path": ..., "blob": ...}]`; what a newer version may have added is kept."""
-    if value is None or value == "":
+    if value == "":
         return []
     items = [value] if isinstance(value, (str, dict)) else value
     if not isinstance(items, (list, tuple)) or len(items) > MAX_ITEMS:
