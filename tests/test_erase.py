@@ -28,6 +28,7 @@ from erase_world import (
 
 from gitmem.core.progress import Unseen
 from gitmem.erasure import doomed_objects
+from gitmem.erasure.doomed_objects import DoomedObjects
 from gitmem.git import gc_roots, odb
 from gitmem.git.config import backup_of
 
@@ -252,6 +253,33 @@ def test_an_object_store_that_is_borrowed_from_is_named_and_left_alone(
     assert len(out.held) == 1 and str(place.path / ".git/objects") in out.held[0]
     assert out.deleted and place.holding()
     borrower.sound()
+    place.sound()
+
+
+@pytest.mark.parametrize("hints", [True, False])
+def test_large_notes_are_read_and_large_files_of_the_users_are_not(
+    place: Place, size: str, hints: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doomed_objects, "LARGEST", 10)
+    (place.path / "huge.bin").write_text("the user's huge file")
+    place.git("add", "huge.bin")
+    place.git("commit", "-q", "-m", "huge")
+    read: list[bytes] = []
+    holds = DoomedObjects.holds
+
+    def seen(self: DoomedObjects, blob: bytes, note: bool) -> bool:
+        read.append(blob)
+        return holds(self, blob, note)
+
+    monkeypatch.setattr(DoomedObjects, "holds", seen)
+    place.git("update-ref", "refs/notes/elsewhere", REF)
+    place.leave()
+    assert "refs/notes/elsewhere" in place.erase(hints).held and place.holding()
+    place.git("update-ref", "-d", "refs/notes/elsewhere")
+    out = place.erase(hints)
+    assert out.held == [] and place.holding() == []
+    assert set(out.deleted.values()) == {"commit", "tree", "blob"}
+    assert read and not any(b"huge file" in blob for blob in read)
     place.sound()
 
 

@@ -2,9 +2,9 @@
 
 Every blob is read, in a repository of up to `MANY` objects and `MUCH` bytes. In a larger one what
 only refs reach whose newest commit is none of notes is skipped (`usual`), so notes that somebody
-merged or committed as a file into a branch are not found there; and so are blobs above `LARGEST`
-bytes outside of the history of notes. A line that is no record may stand in any file of the user's,
-so it counts only in a note: where a tree names the blob as one, or records stand beside it.
+merged or committed as a file into a branch are not found there. Of blobs above `LARGEST` bytes only
+those are read that a tree names as notes. A line that is no record may stand in any file of the
+user's, so it counts only in a note: where a tree names the blob as one, or records stand beside it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 # Reading these takes some seconds; finding out what branches reach takes no less.
 MANY, MUCH = 300_000, 1 << 30
-LARGEST = 32 * 1024 * 1024  # bytes of an unreachable blob that may still be a note
+LARGEST = 32 * 1024 * 1024  # bytes of a blob that is read whole, whatever names it
 _TELLING = 16  # bytes of a line that is no record; a shorter one may stand in any file
 _SHORTEST = 20  # hex digits a note's name keeps below its directories
 _KNOWN = 200_000  # harmless lines that are remembered: each stands in every state of a note
+_ROW = "%(objecttype) %(objectsize) %(objectname)"
 _ORDER = ("tag", "commit", "tree", "blob")  # an object that names another goes first
 
 
@@ -52,6 +53,7 @@ class DoomedObjects:
     strange: set[bytes] = field(default_factory=set)  # doomed lines that are no records
     types: dict[bytes, str] = field(default_factory=dict)  # {doomed object: its type}
     foreign: list[bytes] = field(default_factory=list)  # doomed objects of the user's, which stay
+    large: set[bytes] = field(default_factory=set)  # blobs above `LARGEST` bytes
     shared: set[str] = field(default_factory=set)  # objects that both usual refs and notes reach
     usual: list[gc_roots.Root] = field(default_factory=list)
     children: dict[bytes, list[bytes]] = field(default_factory=dict)  # of the commits read
@@ -66,17 +68,9 @@ class DoomedObjects:
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL)
 
     def everything(self) -> dict[str, str]:
-        """{id: type} of all objects to read, in the order of the packs."""
-        found: dict[str, str] = {}
-        much = 0
+        """{id: type} of all objects to read, in the order of the packs, but for `large`."""
         with self.progress("listing objects", None) as advance:
-            rows = self.odb.listing("%(objecttype) %(objectsize) %(objectname)")
-            for row in counted(rows, advance):
-                kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
-                size, _, id = rest.partition(" ")
-                if kind in _ORDER and (kind != "blob" or int(size) <= LARGEST):
-                    found[id] = kind
-                    much += int(size) if kind == "blob" else 0
+            found, much = self._listed(counted(self.odb.listing(_ROW), advance))
         if much <= MUCH and len(found) <= MANY:
             return found
         others: list[gc_roots.Root] = []
@@ -85,15 +79,29 @@ class DoomedObjects:
             (others if ours else self.usual).append(root)
         for id in self.odb.reachable(id for _, id in self.usual):
             found.pop(id, None)
-        # Objects that both kinds of refs reach went with them; here no note is too large.
+        # Objects that both kinds of refs reach went with them.
         self.shared = {id for id in self.odb.reachable(id for _, id in others) if id not in found}
         return found | self.types_of(self.shared)
 
     def types_of(self, ids: Iterable[str]) -> dict[str, str]:
+        """{id: type} of those that are here, but for `large`."""
         stdin = "".join(id + "\n" for id in ids).encode()
-        rows = self.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=stdin)
-        found = dict(row.split(" ") for row in rows.decode().splitlines())
-        return {id: kind for id, kind in found.items() if kind in _ORDER}
+        rows = self.git.run("cat-file", f"--batch-check={_ROW}", stdin=stdin)
+        return self._listed(rows.decode().splitlines())[0]
+
+    def _listed(self, rows: Iterable[str]) -> tuple[dict[str, str], int]:
+        """({id: type}, bytes of blobs) of what git lists; puts others into `large`."""
+        found: dict[str, str] = {}
+        much = 0
+        for row in rows:
+            kind, _, rest = row.partition(" ")  # of a damaged object: "<id> missing"
+            size, _, id = rest.partition(" ")
+            if kind == "blob" and int(size) > LARGEST:
+                self.large.add(bytes.fromhex(id))
+            elif kind in _ORDER:
+                found[id] = kind
+                much += int(size) if kind == "blob" else 0
+        return found, much
 
     def _read(self, ids: list[str]) -> Iterator[tuple[bytes, bytes]]:
         with self.progress("searching objects", len(ids)) as advance:
@@ -130,11 +138,15 @@ class DoomedObjects:
         ids: dict[str, list[str]] = {kind: [] for kind in _ORDER}
         for id, kind in wanted.items():
             ids[kind].append(id)
-        for _, content in self._read(ids["tree"]) if self.others else ():
-            self.notes.update(self.note.findall(content))
+        named: set[bytes] = set()
+        for _, content in self._read(ids["tree"]) if self.others or self.large else ():
+            named.update(self.note.findall(content))
+        self.notes |= named if self.others else set()
         for raw, content in self._read(ids["blob"]):
             if raw not in self.types and self.holds(content, self._is_ours(raw, content)):
                 self.types[raw] = "blob"
+        large = named & self.large
+        self.types.update((raw, "blob") for raw in large if self._large_holds(raw))
         if self.types:
             self._find_trees(ids["tree"])
             self._find_commits(ids["commit"])
@@ -142,7 +154,12 @@ class DoomedObjects:
                 if self.types.keys() & self._links(content):
                     self.types[raw] = "tag"
                     self.foreign.append(raw)
-        return self.types.keys() & map(bytes.fromhex, wanted)
+        return self.types.keys() & {*map(bytes.fromhex, wanted), *large}
+
+    def _large_holds(self, id: bytes) -> bool:
+        """The same as `holds`, line by line: a user's file of any size may be named like a note."""
+        lines = self.git.stream("cat-file", "blob", id.hex(), cut=b"\n", ok=(0, 128))
+        return any(self.holds(line, self.others) for line in lines)
 
     def _find_trees(self, ids: list[str]) -> None:
         """Each is read once, a tree with directories once more for each level below it."""
