@@ -8,13 +8,14 @@ import json
 import pathlib
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 from conftest import Lab
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_check
+from gitmem.engine import cache_check, index
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, recall, remember
@@ -173,6 +174,28 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(
     listing.list_memories(store, Filter())
     store.close()
     assert files_with(repo, b"zanzibar") == []
+
+
+def test_an_update_that_waited_for_a_newer_one_leaves_nothing_to_be_read_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "the retry worker uses a monotonic clock")
+    read = index._read
+
+    def slow(*how: Any) -> list[tuple[str, bytes, int]] | None:
+        monkeypatch.setattr(index, "_read", read)
+        lines = read(*how)
+        lab.mem(repo, "remember", "invoices are stored in cents")
+        lab.mem(repo, "list")
+        return lines
+
+    monkeypatch.setattr(index, "_read", slow)
+    with closing(open_store(lab.env, str(repo))) as store:
+        store.with_cache(lambda cache: None)
+        cache = store.with_cache(lambda cache: cache, refresh=False)[0]
+        assert index.pending(cache, store.sources) == []
+        assert len(listing.list_memories(store, Filter())[0]) == 2
 
 
 def test_a_cache_of_another_embedding_table_is_made_anew(

@@ -148,9 +148,12 @@ def refresh(
     with cache.writing(limits.wait) as held:
         if not held:
             return None
-        unchanged = not (deep or scrub) and moved
-        if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
-            return 0  # another process took the same in while we read or waited
+        overtaken = any(cache.meta("tip:" + notes.ref) != seen for _, notes, seen, _ in moved)
+        try:
+            if overtaken and not (deep or scrub) and not pending(cache, sources):
+                return 0  # another process took the same in, or more, while we read or waited
+        except GitFailed:
+            return None
         with ahead or Ahead(table) as ahead:
             update = Update(cache, table, moved[0][1] if moved else None, ahead)
             added, whole = _take(update, lines, limits, progress)
@@ -209,11 +212,6 @@ def _note_tips(
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
             cache.set_meta("time:" + notes.ref, notes.time(tip))
             unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
-
-
-def _indexed(cache: Cache, notes: Notes, tip: str, sizes: dict[str, str]) -> bool:
-    ref = notes.ref
-    return cache.meta("tip:" + ref) == tip and cache.meta("log:" + ref) == sizes[ref]
 
 
 def _take(
