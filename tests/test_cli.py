@@ -173,13 +173,15 @@ def test_supersede_replaces_and_keeps_the_trail(lab: Lab) -> None:
     assert fail(lab, path, "supersede", old, "x")[0] == 1
 
 
-def test_a_time_that_is_no_text_is_refused_and_none_is_now(lab: Lab) -> None:
+def test_a_field_that_is_no_text_is_refused_and_none_is_the_default(lab: Lab) -> None:
     path = lab.repo()
-    drafts = [{"body": f"b{n}", "created_at": at} for n, at in enumerate((0, False, [], None, ""))]
+    names = ("created_at", "commit", "author", "scope", "provenance")
+    values = (0, False, [], None, "")
+    drafts = [{"body": f"{name} {v!r}", name: v} for name in names for v in values]
     lines = "".join(json.dumps(draft) + "\n" for draft in drafts)
     done = lab.run(path, sys.executable, "-m", "gitmem", "remember", "--jsonl", "-", stdin=lines)
-    assert done.returncode == 1 and "2 stored, 0 known, 3 refused" in done.stdout
-    assert done.stderr.count("'created_at' is not a text") == 3
+    assert done.returncode == 1 and "10 stored, 0 known, 15 refused" in done.stdout, done.stderr
+    assert all(done.stderr.count(f"'{name}' is not a text") == 3 for name in names[:3])
 
 
 def test_jsonl_names_bad_lines_and_stores_good_ones(lab: Lab) -> None:

@@ -95,7 +95,7 @@ def _word(field: Field, value: Any) -> str:
 
 
 def _choice(field: Field, value: Any) -> str:
-    if not value:
+    if value in (None, ""):
         return ""
     if not isinstance(value, str) or value.upper() not in field.choices:
         raise Refused(f"'{field.name}' is none of {', '.join(field.choices)}")

@@ -175,15 +175,15 @@ def _check(
     allow_secret: bool,
     anchor_of: Callable[[str], tuple[str, str]],
 ) -> _Ready:
-    given = {**draft, "author": draft.get("author") or store.settings.author}
+    given = {**draft, "author": _given(draft, "author", store.settings.author)}
     draft = write_gate.admit(store, given, allow_secret)
     if unknown := set(draft) - FIELDS:
         raise Refused(f"unknown field '{min(unknown)}'")
     fields = write_gate.checked(store, draft, draft, allow_secret)
-    scope = draft.get("scope") or store.settings["scope"]
+    scope = _given(draft, "scope", store.settings["scope"])
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
-    wanted, created = draft.get("commit") or "HEAD", draft.get("created_at")
+    wanted, created = _given(draft, "commit", "HEAD"), draft.get("created_at")
     for name, value in (("commit", wanted), ("created_at", created)):
         if value is not None and not isinstance(value, str):
             raise Refused(f"'{name}' is not a text")
@@ -197,6 +197,11 @@ def _check(
     note = write_gate.LEFT_OUT if draft != given else ""
     digest = content_digest(fields.get("title", ""), fields["body"])
     return _Ready(place, fields, anchor, at, scope, note, digest)
+
+
+def _given(draft: dict[str, Any], name: str, default: str) -> Any:
+    value = draft.get(name)
+    return default if value is None or value == "" else value
 
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
