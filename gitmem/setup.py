@@ -16,6 +16,7 @@ from .git import config, config_journal, memfile, reflock, remote
 from .hooks import githooks, spool
 from .store import Store
 
+PATIENCE = 30.0  # seconds that `uninstall` waits for a worker
 OTHER_NAMESPACE = "choose another namespace, for example `git config mem.ref memory`"
 
 
@@ -107,9 +108,11 @@ def uninstall(store: Store) -> list[str]:
             reflock.delete(repo.git, config.backup_of(notes.ref))
             done.append(f"removed {config.backup_of(notes.ref)}, the backup of {notes.ref}")
     if os.path.isdir(repo.mem_dir):
-        with cache_lock.locked(spool.lock(repo.mem_dir), 5.0):  # a worker would make it anew
-            shutil.rmtree(repo.mem_dir, ignore_errors=True)
-        done.append("removed the cache")
+        with cache_lock.locked(spool.lock(repo.mem_dir), PATIENCE) as alone:
+            if alone:  # a worker would make it anew
+                shutil.rmtree(repo.mem_dir, ignore_errors=True)
+        busy = "the cache stays: a worker is busy with it; the same command removes it later"
+        done.append("removed the cache" if alone else busy)
     return done
 
 

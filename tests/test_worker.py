@@ -12,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from conftest import Lab, until
 
-from gitmem import worker
+from gitmem import setup, worker
 from gitmem.anchors import anchor_state_update
 from gitmem.engine import cache, cache_lock
 from gitmem.hooks import spool, worker_log
@@ -377,6 +378,21 @@ def test_uninstall_beside_a_worker_leaves_nothing(lab: Lab) -> None:
     until(lambda: (mem / "worker.pid").exists() or process.poll() is not None)
     lab.mem(repo, "uninstall")
     process.wait()
+    assert not mem.exists()
+
+
+def test_uninstall_leaves_the_cache_of_a_busy_worker_and_says_so(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "something")
+    mem = repo / ".git/mem"
+    monkeypatch.setattr(setup, "PATIENCE", 0.1)
+    with closing(open_store(lab.env, str(repo))) as store:
+        with cache_lock.locked(spool.lock(str(mem)), 1.0) as held:
+            assert held and setup.uninstall(store)[-1].startswith("the cache stays")
+            assert list(mem.glob("index-*.db"))
+        assert setup.uninstall(store)[-1] == "removed the cache"
     assert not mem.exists()
 
 
