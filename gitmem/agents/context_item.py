@@ -199,7 +199,7 @@ def of(
             state=stand.state,
             reason=stand.reason,
             into=stand.into,
-            paths=[path for path, _ in memory_rows.paths(data)],
+            paths=memory_rows.paths(data),
             private=scope == PRIVATE,
             aged=aged.get(row),
             row=row,

@@ -52,7 +52,7 @@ class Suggestion(Item):
 
     @property
     def paths(self) -> list[str]:
-        return [path for path, _ in memory_rows.paths(self.data)]
+        return memory_rows.paths(self.data)
 
     @property
     def group(self) -> str:

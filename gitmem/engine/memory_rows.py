@@ -112,9 +112,8 @@ def entries(value: Any) -> list[dict[str, Any]]:
     return [p for p in named if p["path"]]
 
 
-def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(path, blob id seen then, "" for none) of a record."""
-    return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in entries(data.get("paths"))]
+def paths(data: Mapping[str, Any]) -> list[str]:
+    return [record.clean(p["path"]) for p in entries(data.get("paths"))]
 
 
 def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:

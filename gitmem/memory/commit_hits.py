@@ -284,7 +284,7 @@ def public(cache: Cache, rows: list[int], states: commit_index.States) -> list[d
             "tags": [],
             "created_at": record.moment(data["at"]) or None,
             "anchor": {"commit": data["id"], "branch": None, "state": stands[data["id"]].state},
-            "paths": [{"path": path} for path, _ in memory_rows.paths(data)],
+            "paths": [{"path": path} for path in memory_rows.paths(data)],
         }
         for data in loaded
     ]

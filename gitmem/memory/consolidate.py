@@ -54,7 +54,7 @@ class Memory:
         self.text = record.clean(vector_text(data))
         self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
         self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
-        self.paths = frozenset(p for p, _ in memory_rows.paths(data))
+        self.paths = frozenset(memory_rows.paths(data))
         self.anchor = memory_rows.commit_of(data)
         self.session = memory_rows.word(data.get("session")) or ""
 

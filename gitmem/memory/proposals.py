@@ -221,7 +221,7 @@ def _member(id: str, found: Found | None) -> dict[str, Any]:
         "status": found.memory.status,
         "created_at": memory_rows.made_at(data),
         "tags": memory_rows.words(data.get("tags")),
-        "paths": [path for path, _ in memory_rows.paths(data)],
+        "paths": memory_rows.paths(data),
     }
 
 

@@ -129,7 +129,7 @@ def _alternatives(cache: Cache, rows: list[int]) -> dict[int, dict[str, Any]]:
     return {
         row: {
             **text_of(data),
-            "paths": [path for path, _ in memory_rows.paths(data)],
+            "paths": memory_rows.paths(data),
             "created_at": record.moment(data.get("at")) or None,
             **{
                 name: data[name]
