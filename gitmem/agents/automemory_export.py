@@ -69,7 +69,9 @@ def choose(
             for at in range(0, len(rows), _BATCH):
                 batch = rows[at : at + _BATCH]
                 for item in view.objects(store, cache, batch, head or "HEAD", stands):
-                    if len(chosen) < most and item["id"] not in chosen and _worthy(item):
+                    if len(chosen) == most:
+                        return list(chosen.values())
+                    if item["id"] not in chosen and _worthy(item):
                         chosen[item["id"]] = item
         return list(chosen.values())
 
