@@ -162,3 +162,17 @@ def test_no_shape_of_a_foreign_record_ends_a_command_with_a_bug(lab: Lab, op: st
         ):
             done = lab.run(repo, "git-mem", *words)
             assert done.returncode in (0, 1, 2) and "bug:" not in done.stderr, (words, done.stderr)
+
+
+def test_a_foreign_value_is_found_under_the_name_that_is_shown(lab: Lab) -> None:
+    repo = lab.repo()
+    odd = {"type": "t\ud800", "tags": ["tag\ud800"], "paths": [{"path": "caf\ud800\r.txt"}]}
+    data = {"v": 1, "op": "create", "id": "f" * 32, "at": "2026-01-02T03:04:05Z", "body": "b"}
+    put(lab, repo, [json.dumps({**data, **odd}).encode()])
+    (shown,) = lab.json(repo, "list", "--all")
+    for option, value in zip(
+        ("--type", "--tag", "--path"),
+        (shown["type"], shown["tags"][0], shown["paths"][0]["path"]),
+        strict=True,
+    ):
+        assert len(lab.json(repo, "list", "--all", option, value)) == 1, option

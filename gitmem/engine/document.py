@@ -10,7 +10,7 @@ from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import Record, version_of
 from ..core.record_fields import ENTRIES, FIELDS
-from .memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED, TEAM, entries
+from .memory_rows import ACTIVE, FORGOTTEN, SUPERSEDED, TEAM, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
     for found in FIELDS:
         value = data.get(found.name) if found.searched else None
         extra.extend([value] if isinstance(value, str) else [str(v) for v in items(value)])
-    extra.extend(paths_of(data))
+    extra.extend(paths(data))
     return str(data.get("title") or ""), str(data.get("body") or ""), " ".join(extra)
 
 
@@ -119,15 +119,11 @@ def confidence_of(data: dict[str, object]) -> float | None:
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
     """(label, value) pairs: the paths, and the values of fields that have a label."""
-    found = {("path", storable(path)) for path in paths_of(data)}
+    found = {("path", path) for path in paths(data)}
     for name, label, kind in [(f.name, f.label, f.kind) for f in FIELDS if f.label]:
         values = items(data.get(name)) if kind in ENTRIES else [field(data, name)]
-        found |= {(label, storable(str(value))) for value in values if value != ""}
+        found |= {(label, record.clean(str(value))) for value in values if value != ""}
     return found
-
-
-def paths_of(data: dict[str, object]) -> list[str]:
-    return [str(p["path"]) for p in entries(data.get("paths"))]
 
 
 def items(value: object) -> list[object]:
@@ -135,14 +131,9 @@ def items(value: object) -> list[object]:
 
 
 def field(data: dict[str, object], name: str) -> str:
-    """A text field as SQLite can hold it, "" for other shapes."""
+    """A text field as SQLite can hold it and readers are shown it, "" for other shapes."""
     value = data.get(name)
-    return storable(value) if isinstance(value, str) else ""
-
-
-def storable(value: str) -> str:
-    """The text without lone surrogates, which JSON escapes can make and SQLite refuses."""
-    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return record.clean(value) if isinstance(value, str) else ""
 
 
 def content_digest(title: str, body: str) -> bytes:

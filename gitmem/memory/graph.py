@@ -68,7 +68,7 @@ class Node:
     def __init__(self, row: int, data: dict[str, Any], status: int) -> None:
         self.row, self.id, self.active = row, str(data["id"]), status == ACTIVE
         self.session = (memory_rows.word(data.get("session")) or "").strip()
-        self.paths = frozenset(document.paths_of(data))
+        self.paths = frozenset(memory_rows.paths(data))
         self.text = document.vector_text(data)
         self.shown = {
             "id": record.clean(self.id),
@@ -281,7 +281,7 @@ def _made(cache: Cache) -> tuple[list[Node], Edges]:
 def _common_paths(nodes: list[Node]) -> list[str]:
     counts = Counter(path for n in nodes for path in n.paths)
     named = [(-count, path) for path, count in counts.items() if count > 1]
-    return [record.clean(path) for _, path in sorted(named)[:3]]
+    return [path for _, path in sorted(named)[:3]]
 
 
 def _links(nodes: list[Node], links: Edges, kinds: Iterable[str]) -> list[dict[str, Any]]:
