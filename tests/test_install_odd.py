@@ -110,6 +110,22 @@ def test_the_clients_own_directory_needs_no_home(lab: Lab, repo: pathlib.Path) -
     assert not (lab.root / "own").exists()
 
 
+def test_an_uninstall_names_the_file_that_another_variable_or_working_tree_leads_to(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    own = {"COPILOT_HOME": str(lab.root / "own")}
+    hooks = str(lab.root / "own/hooks/git-mem.json")
+    lab.mem(repo, "install", "copilot", env=own)
+    said = lab.mem(repo, "uninstall", "copilot")
+    assert hooks in said and "COPILOT_HOME" in said and "nothing" not in said
+    assert lab.json(repo, "uninstall", "copilot")["kept"] == [hooks]
+    assert lab.json(repo, "uninstall", "copilot", env=own)["kept"] == []
+    assert not os.path.exists(hooks)
+    lab.mem(repo, "install", "copilot", "--project")
+    said = lab.mem(lab.repo("other"), "uninstall", "copilot")
+    assert str(repo / ".github/hooks/git-mem.json") in said
+
+
 @pytest.mark.parametrize("broken", [b"[user\n", None])
 def test_hooks_stand_where_gits_configuration_cannot_be_written_and_the_user_is_told(
     lab: Lab, repo: pathlib.Path, broken: bytes | None

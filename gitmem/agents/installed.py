@@ -114,6 +114,15 @@ def _look(target: str, scope: str, path: str) -> Found | None:
     return Found(target, scope, path, commands) if commands else None
 
 
+def elsewhere(environ: Mapping[str, str], target: str) -> list[str]:
+    """Files with hooks of ours that are noted for an agent: after `uninstall` those of other
+    working trees, or of a directory that a variable named.
+    """
+    noted = install_log.Ledger(install_log.place(environ)).files.items()
+    looked = (_look(target, targets.USER, path) for path, n in noted if n["target"] == target)
+    return [found.path for found in looked if found and found.commands]
+
+
 def servers(environ: Mapping[str, str], repo: Repo | None) -> list[Server]:
     """The entries of our server that agents find for this user and this working tree."""
     top, out = repo.top if repo else "", []

@@ -214,8 +214,14 @@ def uninstall_command(
             done = install.uninstall(os.environ, repo, target, scope)
             servers = installed.servers(os.environ, repo)
         kept = [one.path for one in servers if one.target == target and not one.problem]
-        lines = [*(done or [_NOTHING]), *(f"kept: MCP server in '{path}'" for path in kept)]
-        return Answer({"changed": done, "kept": kept}, lines)
+        lines = [f"kept: MCP server in '{path}'" for path in kept]
+        if target in targets.AGENTS and not scope:
+            elsewhere = installed.elsewhere(os.environ, target)
+            variable = targets.AGENTS[target].variable
+            how = "the same command there" + (variable and f", or with {variable} as it was,")
+            lines += [f"kept: hooks in '{path}'; {how} takes them out" for path in elsewhere]
+            kept += elsewhere
+        return Answer({"changed": done, "kept": kept}, done + lines or [_NOTHING])
     with opened(needs_enabled=False) as store:
         if target:
             done = githooks.uninstall(store)
