@@ -10,6 +10,7 @@ import re
 import socket
 import stat
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -148,6 +149,20 @@ def test_the_file_is_for_its_owner_alone_and_says_how_many(place: Place) -> None
     assert data_of(file.read_text())["memories"][0]["body"] == EVIL
     done = lab.run(repo, sys.executable, "-m", "gitmem", "ui", "--scope", "mine")
     assert done.returncode == 2 and "team or private" in done.stderr
+
+
+def test_the_address_is_json_where_that_is_asked_for(place: Place) -> None:
+    argv = [sys.executable, "-m", "gitmem", "ui", "--json", "--no-browser"]
+    server = subprocess.Popen(
+        argv, cwd=place.repo, env=place.lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert server.stdout
+        said = json.loads(server.stdout.readline())
+        assert said.keys() == {"url"} and said["url"].startswith("http://127.0.0.1:")
+    finally:
+        server.kill()
+        server.communicate()
 
 
 # --- the server ---

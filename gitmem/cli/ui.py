@@ -10,7 +10,7 @@ from ..core.plural import many
 from ..store import Store
 from ..ui import page, page_data, page_server
 from . import decide
-from .common import warn, write
+from .common import warn
 from .options import Answer, command, flag, one_of, text
 from .review import find_item
 
@@ -18,6 +18,7 @@ from .review import find_item
 @command("ui")
 def ui_command(
     store: Store,
+    as_json: bool,
     output: str = text("-o --output FILE", "Write the page to FILE; serve nothing.", filled=True),
     scope: str = one_of("--scope team|private", "Only memories of these notes."),
     no_browser: bool = flag("--no-browser", "Open no browser; the address is printed."),
@@ -33,7 +34,7 @@ def ui_command(
         count = len(made.get("memories", ()))
         said = f"wrote {many(count, 'memory')}: {output}"
         return Answer({"file": output, "memories": count}, [said])
-    return _serve(store, scope, no_browser)
+    return _serve(store, scope, no_browser, as_json)
 
 
 def _write_private(name: str, html: str) -> None:
@@ -47,7 +48,7 @@ def _write_private(name: str, html: str) -> None:
         raise MemError(f"cannot write '{name}': {e.strerror}") from e
 
 
-def _serve(store: Store, scope: str, no_browser: bool) -> int:
+def _serve(store: Store, scope: str, no_browser: bool, as_json: bool) -> int:
     held: dict[tuple[str, ...], page.Page] = {}
 
     def current() -> page.Page:
@@ -69,7 +70,7 @@ def _serve(store: Store, scope: str, no_browser: bool) -> int:
         return {**answer.value, "said": " ".join(map(str, answer.text))}
 
     with page_server.Server(current, decided) as server:
-        write(server.url)
+        Answer({"url": server.url}, [server.url]).print(as_json)
         warn("serving until Ctrl-C; the page is for this machine alone")
         current()
         if not no_browser:
