@@ -312,6 +312,10 @@ def on(store: Store, cache: Cache, lines: list[Line], portions: list[int]) -> di
             at += size
             store.with_cache(lambda c: None)
         assert cache_check.check_all(cache, store.table) == ""
+        for column in ("status", "scope & 1"):
+            plain = f"SELECT {column}, count(DISTINCT id) FROM memory GROUP BY 1"
+            counted = cache.db.execute(f"SELECT {column}, {listing._COUNT} GROUP BY 1").fetchall()
+            assert counted == cache.db.execute(plain).fetchall()
         return facts(store, cache)
     finally:
         store._cache, store.sources = before, sources

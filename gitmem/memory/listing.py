@@ -259,7 +259,10 @@ def _walk(store: Store, revisions: list[str]) -> list[str]:
         ) from e
 
 
-_COUNT = "count(DISTINCT id) FROM memory WHERE TRUE"  # `AND` and a condition follow
+# Memories, of rows. Only the rows of those with several are compared, which takes a quarter of the
+# time of `count(DISTINCT id)`.
+_SEVERAL = "id IN (SELECT id FROM memory WHERE nth > 0)"
+_COUNT = f"count(DISTINCT CASE WHEN {_SEVERAL} THEN id END) + sum(NOT {_SEVERAL}) FROM memory"
 
 
 def _active(store: Store, cache: Cache) -> tuple[str, list[Any]]:
@@ -276,10 +279,11 @@ def totals(store: Store, cache: Cache) -> dict[str, int]:
     db, (active, args) = cache.db, _active(store, cache)
     by_status = (
         f"SELECT CASE WHEN status = 0 AND NOT {active} THEN {SUPERSEDED} ELSE status END,"
-        " count(DISTINCT id) FROM memory GROUP BY 1"
+        f" {_COUNT} GROUP BY 1"
     )
     status: dict[int, int] = dict(db.execute(by_status, args).fetchall())
-    by_scope = f"SELECT scope & 1, {_COUNT} AND {active} GROUP BY 1"
+    # An index would lead to each row apart.
+    by_scope = f"SELECT scope & 1, {_COUNT} NOT INDEXED WHERE {active} GROUP BY 1"
     scopes: dict[int, int] = dict(db.execute(by_scope, args).fetchall())
     vectors = cache.embedded(SPACE)
     return {
@@ -300,14 +304,15 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
     def table(columns: str, rest: str) -> dict[str, int]:
         return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
 
+    every = f"{_COUNT} WHERE TRUE"  # `AND` and a condition follow
     several = f"SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1"
     found = totals(store, cache)
     vectors = {name: found.pop(name) for name in ("vectors", "without_vectors")}
     return {
         **found,
         "concurrent": len(db.execute(several, args).fetchall()),
-        "types": table(f"type, {_COUNT}", "GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table(f"author, {_COUNT}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "types": table(f"type, {every}", "GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table(f"author, {every}", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
         "tags": table(
             "value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'",
             "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20",
