@@ -371,3 +371,18 @@ def test_the_first_of_a_list_are_the_first_of_the_whole_list(
 
         store.with_cache(read)
     assert "6 more" in lab.mem(clones[0], "list", "-n", "1")
+
+
+def test_the_old_text_of_an_edited_memory_adds_no_version(lab: Lab) -> None:
+    path, old = lab.repo(), "The ledger is kept in SQLite. " * 10  # without a salt
+    id = lab.json(path, "remember", old)["id"]
+    lab.mem(path, "export", "-o", "before.jsonl")
+    lab.mem(path, "edit", id, HERE)
+    assert "0 stored, 1 known" in lab.mem(path, "import", "before.jsonl")
+    again = lab.json(path, "remember", old)
+    assert (again["id"], again["status"]) == (id, "duplicate") and "edited" in again["reason"]
+    (item,) = lab.json(path, "list")
+    assert item["body"] == HERE and "alternatives" not in item
+    lab.mem(path, "forget", id)
+    assert lab.json(path, "remember", old)["status"] == "stored"
+    assert [item["body"] for item in lab.json(path, "list")] == [old]

@@ -25,6 +25,7 @@ from . import pathnotes, write_gate
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 OTHER_TEXT = "this source is known, with another text"
+_EDITED = "this memory was edited since"
 
 FIELDS = record_fields.DRAFT | {"commit", "created_at", "scope"}
 
@@ -59,22 +60,23 @@ class Known:
         self.ahead = Ahead(store.table)
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
+        self.ids: dict[str, tuple[str, str]] = {}
         self.texts: set[tuple[str, bytes]] = set()  # (source, digest)
         self.commits: set[str] = set()  # full ids of some that are here
         self.purged: set[str] = set()  # ids that no clone may hold again
 
-    def look_up(self, sources: set[str], digests: set[bytes]) -> None:
+    def look_up(self, sources: set[str], digests: set[bytes], ids: Iterable[str] = ()) -> None:
         """Fetches what the cache knows of these. Forgotten texts count as new, sources do not."""
         by_source = "SELECT source, id, scope, digest FROM memory WHERE source IN {}"
-        by_digest = (
-            "SELECT digest, id, scope, digest FROM memory WHERE status = 0 AND row NOT IN"
-            " (SELECT row FROM reinstated) AND digest IN {}"
-        )
+        active = "FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM reinstated) AND"
+        by_digest = f"SELECT digest, id, scope, digest {active} digest IN {{}}"
+        by_id = f"SELECT id, id, scope, digest {active} id IN {{}}"
 
         def read(cache: Cache) -> None:
             for known, sql, keys in (
                 (self.sources, by_source, sources - self.sources.keys()),
                 (self.digests, by_digest, digests - self.digests.keys()),
+                (self.ids, by_id, ids),
             ):
                 for key, id, bits, digest in select_in(cache.db, sql, sorted(keys)):
                     known[key] = (id, scope_name(bits))
@@ -207,19 +209,24 @@ def _given(draft: dict[str, Any], name: str, default: str) -> Any:
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
     """Answers the drafts whose source or text is known, also from this call; ids for the others."""
     sources = {r.fields["source"] for r in ready if r.fields.get("source")}
-    known.look_up(sources, {r.digest for r in ready if not r.fields.get("source")})
+    plain = [r for r in ready if not r.fields.get("source")]
+    for r in ready:
+        record.identify(r.fields)
+    ids = {r.fields["id"] for r in plain if "salt" not in r.fields}
+    known.look_up(sources, {r.digest for r in plain}, ids)
     left: list[_Ready] = []
     for r in ready:
-        source = r.fields.get("source")
+        source, id = r.fields.get("source"), r.fields["id"]
         found = known.sources.get(source) if source else known.digests.get(r.digest)
+        reason = "this source is known" if source else "the same text is known"
+        if source and (source, r.digest) not in known.texts:
+            reason = OTHER_TEXT
+        if not found and (found := known.ids.get(id)):
+            reason = _EDITED  # a second `create` would stand beside the text it has now
         if found:
-            reason = "this source is known" if source else "the same text is known"
-            if source and (source, r.digest) not in known.texts:
-                reason = OTHER_TEXT
             title = record.title_of(r.fields)
             results[r.place] = Result(DUPLICATE, found[0], reason, title, found[1])
             continue
-        id = record.identify(r.fields)["id"]
         if id in known.purged:  # a line of it would be gone again with the next sync
             hint = "other words make another memory"
             results[r.place] = Result(REFUSED, reason="this memory was purged", hint=hint)
