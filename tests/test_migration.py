@@ -248,6 +248,13 @@ def test_an_export_comes_through_a_pipe(world: World) -> None:
     assert (said["stored"], said["broken"]) == (3, 1)
 
 
+def test_a_commit_that_is_no_text_stops_no_other_memory(world: World) -> None:
+    rows = '{"body": "one", "commit": "\\ud800"}\n{"body": "another"}\n'
+    (world.repo / "rows.jsonl").write_text(rows)
+    found = world.lab.json(world.repo, "import", "rows.jsonl")
+    assert (found["stored"], found["moved_to_head"]) == (2, 1)
+
+
 def test_a_pipe_by_name_is_read_once_and_whole(lab: Lab) -> None:
     repo, pipe = lab.repo("repo"), lab.root / "pipe"
     os.mkfifo(pipe)

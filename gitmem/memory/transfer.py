@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core import sanitize
 from ..core.errors import Refused
-from ..core.record import title_of
+from ..core.record import clean, title_of
 from ..core.record_fields import FIELDS
 from ..store import Store
 from . import write_gate
@@ -93,7 +93,7 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> set[int]:
     the places of those that go to HEAD: no such commit here.
     """
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
-    ids = store.repo.git.ids([name + "^{commit}" for name in names])
+    ids = store.repo.git.ids([clean(name) + "^{commit}" for name in names])
     here = {name for name, id in zip(names, ids, strict=True) if id}
     moved = set()
     for place, draft in enumerate(drafts):
