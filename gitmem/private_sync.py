@@ -67,11 +67,15 @@ def take(store: Store, name: str) -> Report:
     report = Report(there.name)
     report.ref = there.ref
     with there.peek() as theirs:
-        if theirs:
-            _unite(store, theirs, report)
-        else:
-            report.remarks.append(f"'{name}' has no private notes of {_address(store)}")
-    _finish(store, report)
+        refused = bool(theirs) and _unite(store, theirs, report)
+    if not theirs:
+        report.remarks.append(f"'{name}' has no private notes of {_address(store)}")
+    if refused:
+        report.remarks.append(
+            f"'{name}' still holds text that was purged here; `git mem push --private-to {name}`"
+            " replaces it there"
+        )
+    _finish(store, report, refused)
     return report
 
 
@@ -88,29 +92,34 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
             f"'{name}' is where the team's memories are: whoever may fetch any ref there can read"
             " these, too"
         )
-    for attempt in sync.attempts():
-        with there.peek() as theirs:
-            refused = theirs if theirs and not dry and _unite(store, theirs, report) else ""
-            tip = store.private.tip()
-            report.sent = sync.leaving(store, store.private, theirs)
-            secret = sync.secret_in(store, report.sent, allow_secret)
-            if dry:
-                report.secret = secret
-            if dry or not tip or tip == theirs or (not report.sent and not refused):
+    brought = dry  # whether the look may have left purged text here
+    try:
+        for attempt in sync.attempts():
+            with there.peek() as theirs:
+                refused = theirs if theirs and not dry and _unite(store, theirs, report) else ""
+                brought = brought or bool(refused)
+                tip = store.private.tip()
+                report.sent = sync.leaving(store, store.private, theirs)
+                secret = sync.secret_in(store, report.sent, allow_secret)
+                if dry:
+                    report.secret = secret
+                if dry or not tip or tip == theirs or (not report.sent and not refused):
+                    break
+                if secret:
+                    raise secret
+                # Before: a push whose answer is lost may have arrived.
+                _remember(store.repo.common_dir, name)
+                pushed = there.push(tip, refused)
+            if pushed.ok:
+                report.purged = report.purged or bool(refused)
                 break
-            if secret:
-                raise secret
-            # Before: a push whose answer is lost may have arrived.
-            _remember(store.repo.common_dir, name)
-            pushed = there.push(tip, refused)
-        if pushed.ok:
-            break
-        if not pushed.faster or attempt == sync.ATTEMPTS:
-            raise MemError(
-                f"'{name}' refused {there.ref}: {pushed.reason}",
-                hint="what is here stays; another remote may take such a ref",
-            )
-    _finish(store, report)
+            if not pushed.faster or attempt == sync.ATTEMPTS:
+                raise MemError(
+                    f"'{name}' refused {there.ref}: {pushed.reason}",
+                    hint="what is here stays; another remote may take such a ref",
+                )
+    finally:
+        _finish(store, report, brought)
     return report
 
 
@@ -119,8 +128,10 @@ def _unite(store: Store, theirs: str, report: Report) -> bool:
     return sync.unite(store, "private", theirs, message, report)
 
 
-def _finish(store: Store, report: Report) -> None:
-    """Leaves no purged text behind, and a cache that knows what came in."""
-    sync.scrub(store, report, sure=report.purged)
+def _finish(store: Store, report: Report, brought: bool) -> None:
+    """Leaves no purged text behind (`brought`: the remote had some), and a cache that knows what
+    came in.
+    """
+    sync.scrub(store, report, sure=report.purged or brought)
     if store.private.tip() and not report.dry:
         store.with_cache(lambda cache: None)

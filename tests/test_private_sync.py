@@ -169,6 +169,22 @@ def test_a_purge_says_to_whom_private_notes_were_given(
     )
 
 
+@pytest.mark.parametrize(
+    "look", ["pull --private-from", "push --dry-run --private-to", "push --private-to"]
+)
+def test_a_look_at_what_still_holds_purged_text_leaves_none_here(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path], look: str
+) -> None:
+    _, first, _ = clones
+    id = lab.json(first, "remember", "The zebra is the code word", "--private")["id"]
+    lab.mem(first, "push", "--private-to", "origin")
+    lab.mem(first, "purge", id, "--force")
+    said = lab.mem(first, *look.split(), "origin")
+    assert ("push --private-to origin" in said) == (look == "pull --private-from")
+    assert ("purged text was taken out" in said) == (look == "push --private-to")
+    assert "zebra" not in lab.git(first, "cat-file", "--batch-all-objects", "--batch")
+
+
 def test_without_an_address_nothing_private_is_united(
     lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
 ) -> None:
