@@ -306,6 +306,23 @@ def test_a_record_that_was_superseded_since_gives_way_to_its_successor(lab: Lab)
     assert (again["known"], again["left_out"], again["edited"]) == (2, 1, 0)
 
 
+def test_a_number_that_two_records_have_names_no_successor(lab: Lab) -> None:
+    repo = lab.repo()
+    place = repo / "doc" / "adr"
+    texts = {"2024-01-05-parquet.md": NYGARD, "2024-03-09-utc.md": LINES}
+    place.mkdir(parents=True)
+    for name, text in texts.items():
+        (place / name).write_text(text.format(status="Accepted"))
+    lab.mem(repo, "import", "adr")
+    by = "Superseded by [Use Avro](2024-02-01-avro.md)"
+    (place / "2024-01-05-parquet.md").write_text(NYGARD.format(status=by))
+    avro = NYGARD.format(status="Accepted").replace("Parquet", "Avro")
+    (place / "2024-02-01-avro.md").write_text(avro)
+    assert "took its place" not in lab.mem(repo, "import", "adr")
+    items = {m["title"]: m["body"] for m in lab.json(repo, "list")}
+    assert len(items) == 3 and items["Use Parquet for exports"].startswith(f"Status: {by}")
+
+
 def test_a_day_that_no_calendar_has_is_left_to_the_commit(lab: Lab) -> None:
     repo = lab.repo()
     text = NYGARD.format(status="Accepted")

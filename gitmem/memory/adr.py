@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -285,7 +286,11 @@ def _written(store: Store, steps: list[_Step], allow_secret: bool) -> list[Item]
     for at, r in zip(new, results, strict=True):
         status = KNOWN if r.status == remember.DUPLICATE else r.status
         items[at] = items[at]._replace(status=status, id=r.id, reason=r.reason)
-    by_number = {_number(item.path): item.id for item in items if item.id}
+    # Names that begin with a day, or two directories, give several records one number.
+    counts = Counter(_number(item.path) for item in items if item.id)
+    by_number = {
+        number: item.id for item in items if item.id and counts[number := _number(item.path)] == 1
+    }
     for at, (item, fields, former, successor) in enumerate(steps):
         if not former or not fields:
             continue
