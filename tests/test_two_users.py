@@ -39,6 +39,8 @@ pytestmark = [
 class Pair:
     """A repository of root and of the group of `nobody`; `mem` is one command of one of them."""
 
+    lab: Lab  # of root
+
     def __init__(self, root: pathlib.Path) -> None:
         self.root, self.repo = root, root / "repo"
         self.env = {user: clean_env(root / str(user)) for user in (0, NOBODY)}
@@ -70,10 +72,14 @@ class Pair:
         except OSError:
             return False
 
-    def mem(self, user: int, *words: str, stdin: str = "") -> str:
+    def run(self, user: int, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         done = self._run(user, self.python, "-c", CODE, *words, stdin=stdin)
+        assert "Traceback" not in done.stderr and "bug:" not in done.stderr, done
+        return done
+
+    def mem(self, user: int, *words: str, stdin: str = "") -> str:
+        done = self.run(user, *words, stdin=stdin)
         assert done.returncode == 0, (user, words, done)
-        assert "Traceback" not in done.stderr and "bug:" not in done.stderr
         return done.stdout
 
     def json(self, user: int, *words: str) -> Any:
@@ -90,7 +96,7 @@ def pair() -> Iterator[Pair]:
         made = Pair(root)
         if not made.python:
             pytest.skip("only root can run this Python")
-        lab = Lab(root / "0")
+        lab = made.lab = Lab(root / "0")
         before = os.umask(0o002)
         try:
             lab.git(root, "init", "-q", "--shared=group", str(made.repo))
@@ -123,3 +129,18 @@ def test_both_users_of_a_shared_repository_remember_and_recall(
         for event in ("SessionStart", "UserPromptSubmit", "Stop"):
             given = {"session_id": "s1", "cwd": str(pair.repo), "prompt": "invoices in cents"}
             pair.mem(user, "hook", event, stdin=json.dumps(given))
+
+
+def test_who_may_not_open_the_cache_is_told_that_a_purge_has_to_be_anothers(pair: Pair) -> None:
+    for text in ("The zebra is the code word", "Invoices are kept in cents"):
+        pair.mem(0, "remember", text)
+    zebra, cents = sorted(pair.json(0, "list"), key=lambda m: "zebra" not in m["body"])
+    done = pair.run(NOBODY, "purge", zebra["id"], "--force")
+    assert "nothing was taken out" in done.stderr, done
+    pair.mem(0, "purge", zebra["id"], "--force")
+    hub = pair.root / "hub.git"
+    pair.lab.git(pair.root, "init", "-q", "--bare", str(hub))
+    pair.lab.git(pair.repo, "remote", "add", "origin", str(hub))
+    (remark,) = pair.json(NOBODY, "pull")["remarks"]
+    assert remark.startswith("purged text is still here: cannot look into")
+    assert pair.json(NOBODY, "list") == [cents]

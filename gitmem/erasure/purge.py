@@ -50,9 +50,9 @@ def purge(store: Store, target: Target) -> Report:
         left = [r for r in left if target.id in ("", r.id)]
         target.back = purge_target.coming_back(store, left, hidden=False)
         return report
-    capture_exclusions.close(store.repo.common_dir, target.records)
     settled = tombstones.settled(store, Tombstones(tombstones.purges(store)))
-    tombstones.forget(store)
+    tombstones.forget(store)  # before anything is written
+    capture_exclusions.close(store.repo.common_dir, target.records)
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from ..core import record
-from ..core.errors import GitFailed
+from ..core.errors import GitFailed, MemError
 from ..core.fold import Tombstones
 from ..core.record import Record
 from ..git import gc_roots, memfile
@@ -54,8 +54,16 @@ def _digest(graves: Tombstones) -> str:
 
 
 def forget(store: Store) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    """Raises MemError where the cache is another user's: its pages cannot be looked at either."""
+    try:
         os.unlink(_state_path(store))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as e:
+        raise MemError(
+            f"cannot look into '{store.repo.mem_dir}': {e.strerror}",
+            hint="nothing was taken out; purge as the user who owns it, or in your own clone",
+        ) from e
 
 
 def remember(store: Store, graves: Tombstones) -> None:
