@@ -305,14 +305,14 @@ def share_command(
     as_json: bool,
     ids: list[str] = argument("ID...", "Private memories to give to the team."),
 ) -> int:
-    """Copy private memories into the shared notes."""
+    """Copy private memories into the shared notes, earlier texts too."""
     share = partial(memories.share, allow_secret=allow_secret)
     return _each(store, ids, _plainly(share), "shared", as_json)
 
 
 @command("sign")
 def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
-    """Vouch for memories that are there: a new version with the same text, signed with your key.
+    """Vouch for memories: a new version with the same text, signed with your key.
     `mem.sign` signs new ones as they are stored.
     """
     return _each(store, ids, _plainly(memories.sign), "signed", as_json)
