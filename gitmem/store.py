@@ -25,6 +25,7 @@ from .engine.ahead import Ahead
 from .engine.cache import Cache
 from .git import config, config_read, discover, repository
 from .notes.note_store import Notes
+from .notes.notetree import PURGED
 from .notes.plans import Written
 from .signing import trust
 
@@ -98,22 +99,32 @@ class Store:
 
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         notes = self.notes(scope)
-        notes.append(items, message, self.identity, self._former(notes))
+        notes.append(items, message, self.identity, self._former(scope))
         self.wrote += len(items)
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
         notes = self.notes(scope)
-        done = notes.unite(theirs, message, self.identity, self._former(notes))
+        done = notes.unite(theirs, message, self.identity, self._former(scope))
         self.wrote += done.lines
         return done
 
     def settle(self, message: str) -> Written:
         """Puts back what stock git took out of the team's notes, and purged lines out."""
-        return self.team.settle(message, self.identity, self._former(self.team))
+        return self.team.settle(message, self.identity, self._former("team"))
 
-    def _former(self, notes: Notes) -> str:
-        """The tip the cache remembers: it helps where the ref was deleted since."""
+    def _former(self, scope: str) -> str:
+        """The tip the cache remembers: it helps where the ref was deleted since. Where its commits
+        are gone, too (`git filter-repo` leaves out what is not below its --path), the notes get
+        the lines that the cache has: it would show them, and soon be the only place they are in.
+        """
+        notes = self.notes(scope)
+        if not notes.tip():
+            known, _ = index.known(self.repo.mem_dir, scope, notes.ref)
+            if known and not notes.history.commit(known):
+                held, _ = self.with_cache(lambda cache: index.held(cache, scope), refresh=False)
+                items = [(_anchor(r, self.repo.hex_len), r.line) for r in held]
+                notes.append(items, "git mem: what the cache still had", self.identity)
         with contextlib.suppress(sqlite3.Error):
             return self._cache.meta("tip:" + notes.ref) if self._cache else ""
         return ""
@@ -255,6 +266,12 @@ class Store:
         self.close_cache()
         self.close_history()
         self.repo.git.close()
+
+
+def _anchor(line: record.Record, hex_len: int) -> str:
+    """Where a line stands in the notes: `note_reader.Item`."""
+    commit = record.object_id(line.data.get("commit"))
+    return PURGED if line.op == "purge" else commit if len(commit) == hex_len else ""
 
 
 @functools.cache

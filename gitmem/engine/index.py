@@ -14,7 +14,7 @@ from time import monotonic
 
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
-from ..core.record import MAX_LINE
+from ..core.record import MAX_LINE, Record, parse
 from ..notes import ref_repair
 from . import error_kinds, unread
 from .ahead import Ahead
@@ -61,6 +61,13 @@ def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
     finally:
         if opened is not None:
             opened.close()
+
+
+def held(cache: Cache, scope: str) -> list[Record]:
+    """The records of a notes ref that the cache has, whole."""
+    sql = "SELECT raw, version FROM line WHERE scope & ? ORDER BY n"
+    rows = cache.db.execute(sql, (SCOPE_BITS[scope],))
+    return [r for raw, version in rows if (r := parse(raw)) and r.version == version.hex()]
 
 
 def pending(
