@@ -271,3 +271,19 @@ def test_an_answer_is_about_the_files_changed_since_the_prompt() -> None:
 )
 def test_events_of_another_shape_are_passed_over(event: dict[str, Any]) -> None:
     assert candidates.from_events([event]) == []
+
+
+def test_the_record_of_a_session_in_a_submodule_is_read(lab: Lab, tmp_path: pathlib.Path) -> None:
+    inner, outer = lab.repo("inner"), lab.repo("outer")
+    lab.git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner))
+    repo = outer / "inner"
+    lab.mem(repo, "init", "--offline")
+    lab.git(repo, "config", "mem.capture", "all")
+    message = {"role": "user", "content": WIPED}
+    turn = {"type": "user", "cwd": str(repo), "message": message}
+    record = tmp_path / "s1.jsonl"
+    record.write_text(json.dumps(turn) + "\n")
+    payload = {"session_id": "s1", "cwd": str(repo), "transcript_path": str(record)}
+    Hooks(lab, repo).run("SessionEnd", payload)
+    lab.mem(repo, "capture", "--now")
+    assert [m["body"] for m in lab.json(repo, "list", "--all")] == [WIPED]

@@ -112,3 +112,25 @@ def test_the_next_session_says_what_was_captured_once(
     assert announce.message(mem_dir) == ""  # the client took the line: it is not said again
     assert DECISION.removeprefix("Decision: ") in client.seen(-1)  # it is in the context now
     assert len(bodies(lab, project)) == 1
+
+
+def test_what_was_said_in_another_repository_stays_out_of_the_one_where_the_session_ends(
+    client: Client, lab: Lab, project: pathlib.Path
+) -> None:
+    lab.mem(project, "uninstall", "claude", env={"HOME": str(client.home), "PATH": client.path})
+    other = lab.repo("other", 1)
+    lab.mem(other, "init", "--offline")
+    lab.git(other, "config", "mem.capture", "all")
+    lab.mem(other, "install", "claude", env={"HOME": str(client.home), "PATH": client.path})
+    move = [{"tool": "Bash", "input": {"command": f"cd {p}"}} for p in (project, other)]
+    client.talk(
+        project.parent,
+        "go there",
+        DECISION,
+        "go on",
+        "thanks",
+        options=("--allowedTools", "Bash"),
+        replies=[move[0], {"text": "there"}, {"text": "yes"}, move[1], {"text": "here"}],
+    )
+    assert [m["body"] for m in bodies(lab, project)] == [DECISION]
+    assert bodies(lab, other) == []

@@ -107,6 +107,16 @@ def test_past_sessions_become_suggestions_and_no_memory(lab: Lab, disk: Disk) ->
     assert (memory["scope"], memory["created_at"]) == ("private", "2026-03-04T05:06:07Z")
 
 
+def test_what_a_session_said_in_another_repository_is_left_out(lab: Lab, disk: Disk) -> None:
+    repo, other = lab.repo(), lab.repo("other")
+    path = disk.claude(repo, "s1", WIPED)
+    there = disk.claude(other, "s2", LATER).read_text()
+    path.write_text(path.read_text() + there)
+    done = lab.json(repo, "import", "sessions")
+    assert [s["body"] for s in lab.json(repo, "review", "--list")] == [WIPED]
+    assert done["left_out"]["turns"] == {"said outside of this repository": 1}
+
+
 def test_a_suggestion_is_about_the_commit_of_the_time_when_it_was_said(
     lab: Lab, disk: Disk
 ) -> None:

@@ -7,6 +7,7 @@ tools, clients and crashes leave."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 
@@ -105,3 +106,15 @@ def test_deep_and_binary_lines_are_skipped(tmp_path: pathlib.Path) -> None:
         + b'{"type":"user","message":{"role":"user","content":"after it"}}\n'
     )
     assert said(path) == [("user", "after it")]
+
+
+def test_a_turn_whose_directory_is_none_is_left_out_where_that_counts(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "odd.jsonl"
+    places = [str(tmp_path), str(tmp_path / "gone"), "/", "a", "", "/\0", "/\ud800"]
+    message = {"role": "user", "content": "words"}
+    lines = [json.dumps({"type": "user", "cwd": at, "message": message}) for at in places]
+    path.write_text("\n".join(lines))
+    assert len(transcript.candidates(str(path), tops=[str(tmp_path)])) == 2
+    assert len(transcript.candidates(str(path))) == len(places)

@@ -287,7 +287,8 @@ def _session_end(call: Call) -> None:
     if _captures(call):
         from ..capture import sources
 
-        line = sources.ended(protocol.text(call.payload, "transcript_path"), *_origin(call))
+        path = protocol.text(call.payload, "transcript_path")
+        line = sources.ended(path, *_origin(call), top=call.here.top)
     call.ask(line)
 
 

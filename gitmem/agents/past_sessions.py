@@ -77,7 +77,7 @@ class Report:
 def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Found:
     """Reads the first lines of the newest `most` files of each agent."""
     found = Found()
-    roots = _roots(store)
+    roots = transcript.tops(store.repo)
     known = transcript.read_before(store.repo.mem_dir)
     for files in (_claude(environ, roots, found), _codex(environ, found)):
         files.sort(key=lambda session: -session.changed)
@@ -108,6 +108,7 @@ def take(
     found.left[_OLDER] += len(found.new[most:])
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     share, commits = store.settings.number("suggestions"), _Commits(store.repo)
+    roots = transcript.tops(store.repo)
     chosen = found.new[:most]
     with store.progress("reading sessions", len(chosen)) as advance:
         for session in counted(reversed(chosen), advance):
@@ -117,7 +118,7 @@ def take(
             else:
                 head = store.repo.commit(session.head) or ""
                 where = session.id, session.agent, head, session.branch
-                texts = transcript.candidates(session.path, where, report.left)
+                texts = transcript.candidates(session.path, where, report.left, roots)
                 if not head:
                     texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
                 outcomes, wrong, failed = worker_tasks.each(
@@ -217,13 +218,6 @@ def _session(agent: str, file: os.DirEntry[str]) -> Session | None:
 # Whose they are
 
 
-def _roots(store: Store) -> list[str]:
-    """The tops of all worktrees, those included whose directory is gone."""
-    rows = store.repo.git.text("worktree", "list", "--porcelain", ok=(0, 128)).split("\n")
-    tops = [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")]
-    return list(dict.fromkeys(os.path.realpath(top) for top in (store.repo.top, *tops) if top))
-
-
 def _about(session: Session, roots: list[str]) -> Session | str:
     """The session with what its first lines say, or why it is left out."""
     first = _first(session.path)
@@ -233,7 +227,7 @@ def _about(session: Session, roots: list[str]) -> Session | str:
     if not isinstance(meta, dict):
         return _UNREADABLE
     cwd, id, branch = strings(meta, "cwd", "id", "gitBranch")
-    if not _below(cwd, roots):
+    if not transcript.below(cwd, roots):
         return _ELSEWHERE
     source = meta.get("source")
     if meta.get("isSidechain") is True or (isinstance(source, dict) and "subagent" in source):
@@ -264,15 +258,3 @@ def _first(path: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         pass
     return None
-
-
-def _below(cwd: str, roots: list[str]) -> bool:
-    """Whether a directory lies in one of these trees, and in no other repository inside of it."""
-    if not os.path.isabs(cwd) or "\0" in cwd:
-        return False
-    at = os.path.realpath(cwd)
-    while at not in roots:
-        if os.path.lexists(os.path.join(at, ".git")) or at == os.path.dirname(at):
-            return False
-        at = os.path.dirname(at)
-    return True

@@ -36,9 +36,11 @@ def heard(role: str, text: str, *where: str) -> bytes:
     return _line(EVENT, where, role=role, text=said) if said else b""
 
 
-def ended(transcript: str, *where: str) -> bytes:
-    """The line of a session's end; `transcript`: the file of the conversation, "" for none."""
-    return _line("session-end", where, transcript=transcript[:4096])
+def ended(transcript: str, *where: str, top: str = "") -> bytes:
+    """The line of a session's end; `transcript`: the file of the conversation, "" for none; `top`:
+    of the working tree.
+    """
+    return _line("session-end", where, transcript=transcript[:4096], top=top)
 
 
 def done(text: str, paths: list[str], *where: str) -> bytes:

@@ -10,7 +10,9 @@ rest. Two shapes are known:
   "input_text"|"output_text", "text"}]}}`.
 
 Promise: never raises; reads at most MOST bytes, the last ones; follows no link and waits for no
-pipe. What programs injected, `<private>` and `#skip` are cut by `strip` as they are in a hook.
+pipe. What programs injected, `<private>` and `#skip` are cut by `strip` as they are in a hook, and
+what was said in another repository is left out, as hooks there would not have told it us: a session
+may move (seen in Claude Code 2.1.330, started in a directory above several repositories).
 
 Owns `mem/sessions.read`: which files were read, and how long they were then. Whatever is lost of it
 is read again, and adds nothing.
@@ -22,11 +24,13 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from ..core import fastjson
 from ..git import memfile
+from ..git.repository import Repo
 from . import sources, strip
 from .candidates import Candidate, said
 
@@ -35,6 +39,7 @@ TURNS = 2_000  # of one file, the last ones
 _CLIENTS_OWN = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _FOREIGN = ("isSidechain", *_CLIENTS_OWN)
 SUBAGENT, INJECTED, LONG = "of subagents", "injected by programs or kept back", "pasted"
+ELSEWHERE = "said outside of this repository"
 _READ, _MOST_READ = "sessions.read", 10_000  # files
 _TEXTS = ("text", "input_text", "output_text")
 _NOISE = (
@@ -53,19 +58,26 @@ class _Message(NamedTuple):
 
 
 def candidates(
-    path: str, where: Sequence[str] = ("", "", "", ""), left: Counter[str] | None = None
+    path: str,
+    where: Sequence[str] = ("", "", "", ""),
+    left: Counter[str] | None = None,
+    tops: Sequence[str] = (),
 ) -> list[Candidate]:
     """What was said in a conversation, in its order; empty for a file that is none. `where` as in
-    `candidates.said`; `left` counts the turns that are left out, by reason.
+    `candidates.said`; `left` counts the turns that are left out, by reason; `tops`: the trees of
+    the repository, () for any place.
     """
-    found = [*turns(_lines(path), Counter() if left is None else left)][-TURNS:]
+    inside = cache(lambda cwd: not tops or below(cwd, tops))
+    found = [*_turns(_lines(path), Counter() if left is None else left, inside)][-TURNS:]
     return [said(m.role, m.text, where)._replace(at=m.at) for m in found]
 
 
-def turns(lines: Iterable[bytes], left: Counter[str]) -> Iterator[_Message]:
+def _turns(
+    lines: Iterable[bytes], left: Counter[str], inside: Callable[[str], bool]
+) -> Iterator[_Message]:
     """Each message with words of its own."""
     messages: list[_Message] = []
-    for m in (_message(line, left) for line in lines):
+    for m in (_message(line, left, inside) for line in lines):
         if m and m.id and messages and messages[-1][:2] == m[:2]:
             m = m._replace(text=f"{messages.pop().text}\n\n{m.text}")
         if m:
@@ -78,7 +90,7 @@ def turns(lines: Iterable[bytes], left: Counter[str]) -> Iterator[_Message]:
             left[LONG if len(m.text) > sources.LONGEST else INJECTED] += 1
 
 
-def _message(line: bytes, left: Counter[str]) -> _Message | None:
+def _message(line: bytes, left: Counter[str], inside: Callable[[str], bool]) -> _Message | None:
     """What is said in a line, None where nobody speaks in it."""
     try:
         data = json.loads(line)
@@ -99,6 +111,10 @@ def _message(line: bytes, left: Counter[str]) -> _Message | None:
     text = _text(inner.get("content"))
     if any(data.get(mark) is True for mark in _FOREIGN):
         left[SUBAGENT if data.get("isSidechain") is True else INJECTED] += bool(text)
+        return None
+    cwd = data.get("cwd")
+    if text and isinstance(cwd, str) and not inside(cwd):
+        left[ELSEWHERE] += 1
         return None
     id, at = inner.get("id"), data.get("timestamp")
     words = [word if isinstance(word, str) else "" for word in (id, at)]
@@ -127,6 +143,30 @@ def _lines(path: str) -> list[bytes]:
             return f.read(MOST).split(b"\n")
     except (OSError, ValueError):
         return []
+
+
+def tops(repo: Repo, top: str = "") -> list[str]:
+    """The tops of all worktrees, those included whose directory is gone. `top`: of one that git
+    does not name, as a submodule's.
+    """
+    rows = repo.git.text("worktree", "list", "--porcelain", ok=(0, 128)).split("\n")
+    found = [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")]
+    return list(dict.fromkeys(os.path.realpath(t) for t in (top or repo.top, *found) if t))
+
+
+def below(cwd: str, tops: Sequence[str]) -> bool:
+    """Whether a directory lies in one of these trees, and in no other repository inside of it."""
+    try:
+        at = os.path.realpath(cwd)
+    except ValueError:  # a zero byte, half of a surrogate pair
+        return False
+    if not os.path.isabs(cwd):
+        return False
+    while at not in tops:
+        if os.path.lexists(os.path.join(at, ".git")) or at == os.path.dirname(at):
+            return False
+        at = os.path.dirname(at)
+    return True
 
 
 def opened(path: str, flags: int) -> int:

@@ -52,16 +52,18 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         return []
     ended = {}
     for event in events:
-        path, *about = strings(event, "transcript", "session", "agent", "head", "branch")
+        names = ("transcript", "top", "session", "agent", "head", "branch")
+        path, top, *about = strings(event, *names)
         if path.endswith(".jsonl") and os.path.isabs(path):
-            ended[path] = about
+            ended[path] = top, about
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     outcomes: list[Outcome] = []
-    for path, about in [*ended.items()][-_SESSIONS:]:
+    for path, (top, about) in [*ended.items()][-_SESSIONS:]:
         if not excluded.has(capture_exclusions.origin(sources.source_of(about[0], "", ""))):
             size = os.path.getsize(path) if os.path.isfile(path) else 0
             # Each turn was judged when it was said: a model is not asked again.
-            outcomes += _keep(store, transcript.candidates(path, about), again=True)
+            tops = transcript.tops(store.repo, top)
+            outcomes += _keep(store, transcript.candidates(path, about, tops=tops), again=True)
             transcript.note_read(store.repo.mem_dir, {path: size})
     return outcomes
 
