@@ -34,13 +34,18 @@ environment_context environment_details user_instructions attached_files additio
 manually_attached_skills rules user_rules thinking antml:thinking context reminder reminders
 custom_instructions user_information ephemeral_message attachments open_and_recently_viewed_files
 recent_changes observations session_summary past_chats project_knowledge retrieved_knowledge persona
-turn_aborted skill
+turn_aborted skill teammate-message cross-session-message agent-message slack-tag-message slack-ping
+coordinator-relay fetched-web-content webhook-payload untrusted-widget-state artifact-room-event
+mcp-resource-update mcp-polling-update post-tool-use-hook fork-boilerplate sandbox_violations
+subagent_notification user_shell_command user_action codex_delegation
+agent_message_board_notification
 """
 BLOCKS = frozenset(_BLOCKS.split())
 _FAMILIES = ("command-", "local-command-", "bash-", "ide_", "hook-")
 # Words in the name of any tool's block, and its last word.
 _WORDS = ("memor", "recall", "remember", "supermem", "injected")
 _ENDS = ("_context", "-context", ":context", "_reminder", "-reminder", "_reminders", "-reminders")
+_CHANNEL = "channel"  # what others write to a session of Claude Code; also a word of command lines
 _NEAR = 200  # characters before a tag in which its line begins, or does not
 _STRICT = "private"  # its author keeps this back, also in code
 # A whole turn that a client wrote in the user's name.
@@ -238,7 +243,7 @@ def _tells(name: str, written: str) -> bool:
     if any(word in name for word in _WORDS):
         return not _component(written)
     camel = written[:1].islower() and written.endswith(("Context", "Reminder"))
-    return camel or name.endswith(_ENDS)
+    return camel or name.endswith(_ENDS) or written == _CHANNEL
 
 
 def _component(written: str) -> bool:
