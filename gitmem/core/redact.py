@@ -48,7 +48,7 @@ Found = list[tuple[str, int, int]]
 def find(text: str) -> list[Finding]:
     """Every secret in `text`, in order, none overlapping; an empty list for a clean text."""
     found = _scan(text)
-    if not text.isascii() or "\\\n" in text or "\\\r\n" in text:
+    if not text.isascii() or any(mark in text for mark in ("\\\n", "\\\r\n", "**")):
         plain, origin = _see_through(text)
         if origin:
             # both are read: dropping a character can also glue a token to the word before it
@@ -182,14 +182,16 @@ def _genuine(tail: str) -> bool:
 _FORMAT = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"  # noqa: E501
 # a word that goes on in the next line, as shells and YAML read it
 _BREAK = r"\\(?<=[\w-]\\)\r?\n[ \t]{0,40}(?=[\w-])"
+# Markdown's bold type, as in `**Password:** X`
+_BOLD = r"(?<![*\w])\*\*(?=[\w`])|(?<=[\w`:\uff1a])\*\*(?![*\w])"
 _LETTERS = "\uff01-\uff5e\u2460-\u24ff\U0001d400-\U0001d7ff"
 
 
 def _see_through(text: str) -> tuple[str, list[int]]:
-    """The text without format characters and continued lines, wide letters made plain, and where
-    each character stood; no places where nothing had to change.
+    """The text without format characters, bold type and continued lines, wide letters made plain,
+    and where each character stood; no places where nothing had to change.
     """
-    hidden = _BREAK if text.isascii() else f"{_BREAK}|[{_FORMAT}{_LETTERS}]"
+    hidden = f"{_BREAK}|{_BOLD}" + ("" if text.isascii() else f"|[{_FORMAT}{_LETTERS}]")
     if not regex(hidden).search(text):
         return text, []
     from unicodedata import normalize
@@ -197,7 +199,7 @@ def _see_through(text: str) -> tuple[str, list[int]]:
     pieces: list[str] = []
     origin: list[int] = []
     done = 0
-    for m in regex(f"(?:{_BREAK}|[{_FORMAT}])+|([{_LETTERS}]+)").finditer(text):
+    for m in regex(f"(?:{_BREAK}|{_BOLD}|[{_FORMAT}])+|([{_LETTERS}]+)").finditer(text):
         pieces.append(text[done : m.start()])
         origin += range(done, m.start())
         if m[1]:  # one for one, so that places stay
