@@ -243,6 +243,7 @@ def test_quoted_lines_are_what_another_said(text: str, left: str) -> None:
             " Decision: we always keep SQLite"
         ),
         "- [4cf51310] (discovery, 2026-11-22, private) we always keep SQLite",
+        "remembered 4cf51310 [team] we always keep SQLite\nduplicate ea56cf04 [private] SQLite",
         "&lt;memory_context a=1&gt;we always keep SQLite&lt;/memory_context&gt;",
         "\\u003cmemory_context\\u003ewe always keep SQLite\\u003c/memory_context\\u003e",
     ],
@@ -279,6 +280,7 @@ def test_what_is_kept_back_may_be_written_otherwise(text: str) -> None:
         "the commit d4ff89a4 1.00 hybrid",
         "memory: 120 MB\ntype: x",
         "deadbeef 2026-11-22 was the release",
+        "remembered the [team] lunch",
         "# Memory of the team",
     ],
 )

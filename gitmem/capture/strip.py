@@ -283,6 +283,7 @@ def _end(text: str, at: int, name: str) -> int:
 
 _HEX = frozenset("0123456789abcdef")
 _WAYS = ("hybrid", "bm25", "vector")
+_SCOPES = ("[team]", "[private]")
 _DETAIL = "    "  # recall's second lines, and the body that show prints
 _WROTE = ("wrote:", "writes:", "said:")
 
@@ -346,15 +347,17 @@ def _id(word: str) -> bool:
 
 def _hit(line: str) -> bool:
     """`d4ff89a4 1.00 hybrid Title` of `recall`, `d4ff89a4 2026-11-22 decision: Title` of `list`,
-    `- [d4ff89a4] (2026-11-22) Title` of a context as Markdown.
+    `remembered d4ff89a4 [team] Title`, `- [d4ff89a4] (2026-11-22) Title` of a context as Markdown.
     """
     if line[:3] == "- [":
         id, _, rest = line[3:45].partition("] (")
         return _id(id) and bool(rest)
     words = line[:60].split(None, 3)
-    if len(words) < 3 or not _id(words[0]):
+    if len(words) < 3:
         return False
-    number, kind = words[1:3]
+    id, number, kind = words[:3]
+    if not _id(id):
+        return _id(number) and kind in _SCOPES
     scored = len(number) == 4 and number[1] == "." and kind in _WAYS
     dated = len(number) == 10 and number[4] == number[7] == "-" and number[:4].isdigit()
     return scored or (dated and kind.endswith(":"))
