@@ -144,6 +144,13 @@ def test_an_unknown_agent_is_counted(hooks: Hooks) -> None:
     assert hooks.failures() == 1
 
 
+def test_a_prompt_without_words_is_no_failure(hooks: Hooks) -> None:
+    hooks.call("UserPromptSubmit", prompt="")  # of a picture alone: seen in Claude Code 2.1.330
+    assert hooks.failures() == 0
+    hooks.call("UserPromptSubmit")
+    assert hooks.failures() == 1
+
+
 def test_the_count_of_failures_outlives_the_log(tmp_path: pathlib.Path) -> None:
     for n in range(2500):
         assert failures.note(str(tmp_path), "Stop", f"deadline {n} \n\x1b[2J")

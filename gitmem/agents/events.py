@@ -158,8 +158,9 @@ def _user_prompt_submit(call: Call) -> None:
     if not call.injects and not _captures(call):
         return
     prompt = protocol.prompt(call.payload)
-    if not prompt:
-        call.failed("no prompt in the input")
+    if not prompt:  # of a picture alone Claude Code gives ""
+        if call.payload.keys().isdisjoint(protocol.PROMPTS):
+            call.failed("no prompt in the input")
         return
     if _captures(call):
         spool.rescue(call.here.common_dir)  # of agents that never tell that they stop

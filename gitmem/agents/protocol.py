@@ -41,7 +41,7 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
     "precompress": "PreCompact",
 }
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
-_PROMPTS = ("prompt", "user_prompt")
+PROMPTS = ("prompt", "user_prompt")
 REPLIES = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
 # Names of tools, in lower case.
@@ -87,7 +87,7 @@ def text(payload: Mapping[str, Any], *names: str) -> str:
 
 def prompt(payload: Mapping[str, Any]) -> str:
     """What the user asks, "" for none."""
-    return text(payload, *_PROMPTS)
+    return text(payload, *PROMPTS)
 
 
 def session(payload: Mapping[str, Any]) -> str:
