@@ -14,6 +14,7 @@ from conftest import Lab
 from install_world import commands, files, noted, problems, put, user_file
 
 from gitmem.agents import install_log, targets
+from gitmem.git import config_journal
 
 
 @pytest.fixture
@@ -196,3 +197,20 @@ def test_where_notes_of_what_is_changed_cannot_be_kept_nothing_is_changed(
     pathlib.Path(install_log.place(lab.env)).mkdir(parents=True)
     code, said = install(lab, repo)
     assert code == 1 and "no regular file" in said and not user_file(lab).exists()
+
+
+def test_a_file_is_for_its_owner_alone_also_while_it_is_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fsync, seen = tmp_path / "claude.json", os.fsync, []
+
+    def watched(fd: int) -> None:
+        seen.append(os.fstat(fd).st_mode & 0o777)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    path.write_text("{}")
+    for mode in (0o600, 0o644):
+        path.chmod(mode)
+        config_journal.replace(str(path), b'{"key": "x"}', 0o666)
+        assert seen.pop() == 0o600 and path.stat().st_mode & 0o777 == mode

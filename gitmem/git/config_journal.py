@@ -92,13 +92,15 @@ def replace(path: str, content: bytes, mode: int = 0o600) -> None:
     real = os.path.realpath(path)
     temporary = f"{real}.git-mem-{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    before = os.stat(real).st_mode & 0o7777 if os.path.exists(real) else None
     try:
-        with open(os.open(temporary, flags, mode), "wb") as f:
+        # For nobody else while it is written: settings may hold keys.
+        with open(os.open(temporary, flags, mode if before is None else 0o600), "wb") as f:
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
-        if os.path.exists(real):
-            os.chmod(temporary, os.stat(real).st_mode & 0o7777)
+        if before is not None:
+            os.chmod(temporary, before)
         os.replace(temporary, real)
     except OSError:
         if os.path.exists(temporary):
