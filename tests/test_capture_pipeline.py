@@ -55,6 +55,29 @@ def test_the_same_prompt_three_times_is_one_memory(
     assert len(listed(lab, repo)) == 1
 
 
+def test_an_answer_that_tells_of_memories_is_no_new_one(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
+    told = [
+        "we use PostgreSQL, not MongoDB, because orders and invoices share a transaction",
+        "all timestamps are UTC, because the reports of two offices are compared by the hour",
+        "the importer skips rows without an account number, because the bank sends summary rows",
+        "Redis for the job queue was given up, because jobs were lost when the box restarted",
+    ]
+    for text in told:
+        lab.mem(repo, "remember", text, "--type", "decision")
+    ids = {m["body"]: m["id"][:8] for m in listed(lab, repo)}
+    lines = "\n".join(f"- **Decision** ({ids[text]}): {text}." for text in told)
+    answer = f"Here is what the repository's memories say:\n\n{lines}"
+    (outcome,) = pipeline.keep(store, heard(answer, role="assistant"))
+    assert (outcome.status, outcome.reason) == (pipeline.KNOWN, "it tells of memories")
+    without = answer.replace(ids[told[0]], "ab" * 4).replace(ids[told[1]], "cd" * 4)
+    (outcome,) = pipeline.keep(
+        store, heard(without.replace(ids[told[2]], "ef" * 4), role="assistant")
+    )
+    assert outcome.status != pipeline.KNOWN  # one id: something may stand beside it
+
+
 def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: Store) -> None:
     pipeline.keep(store, heard(WIPED))
     again = pipeline.keep(

@@ -7,10 +7,11 @@ Words decide (`memory/similarity`); vectors only choose the memories to compare 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..core import record
+from ..core import id_mentions, record
 from ..engine.cache import Cache
 from ..engine.document import content_digest
 from ..engine.memory_rows import FORGOTTEN
@@ -23,6 +24,7 @@ _SUGGESTIONS = 300  # the last ones, among which a repeat is looked for
 _FORGOTTEN_TEXTS = 5_000  # the last ones, among which the same text is looked for ...
 _FORGOTTEN_REWORDED = 500  # ... and the same in other words
 _SAME_RUN = 50  # candidates of one run among which a repeat in other words is looked for
+_RETOLD = 2  # memories from which on an answer that names them by their ids tells of them
 
 
 def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
@@ -35,6 +37,23 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
         return {**found, **{source: suggested[source] for source in asked if source in suggested}}
 
     return store.with_cache(read)[0] if asked else {}
+
+
+def retold(store: Store, answers: Iterable[str]) -> set[str]:
+    """Those of an agent's answers that tell of several memories, as one does that was asked for
+    them: in its own words, of all together, so no single memory says the same.
+    """
+    named = {a: id_mentions.words(re.findall(r"[^\W_]+", a.lower())) for a in answers}
+
+    def read(cache: Cache) -> set[str]:
+        sql = "SELECT EXISTS (SELECT 1 FROM memory WHERE id >= ?1 AND id < ?1 || 'g')"
+        known = {
+            w for w in set().union(*named.values()) if cache.db.execute(sql, (w,)).fetchone()[0]
+        }
+        few = id_mentions.LEAST
+        return {a for a, w in named.items() if len({id[:few] for id in w & known}) >= _RETOLD}
+
+    return store.with_cache(read)[0] if any(named.values()) else set()
 
 
 class Comparison(NamedTuple):

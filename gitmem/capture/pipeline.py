@@ -240,10 +240,15 @@ def thresholds(store: Store) -> tuple[float, float]:
 
 def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> list[_Selected]:
     """The candidates that say something new, with what they change."""
+    answers = [s.candidate.text for s in selected if s.candidate.role == ASSISTANT]
+    retold = duplicates.retold(store, answers)
     known = duplicates.Known(store, [s.candidate.text for s in selected])
     new: list[_Selected] = []
     with store.progress("comparing", len(selected)) as advance:
         for s in counted(selected, advance):
+            if s.candidate.role == ASSISTANT and s.candidate.text in retold:
+                outcomes[s.place] = Outcome(KNOWN, reason="it tells of memories")
+                continue
             found = known.compare(s.candidate.text, s.judgement.type, s.place)
             if found.reason:
                 outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
