@@ -224,6 +224,15 @@ def test_no_line_is_wider_than_it_may_be(text: str) -> None:
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
+@pytest.mark.quick
+def test_a_long_text_without_spaces_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, count = "数据库连接池的大小" * 500, terminal._cells
+    asked: list[str] = []
+    monkeypatch.setattr(terminal, "_cells", lambda char: asked.append(char) or count(char))
+    assert "".join(terminal.folded(text, 76)) == text
+    assert len(asked) < 4 * len(text)
+
+
 class _Screen(io.StringIO):
     def isatty(self) -> bool:
         return True

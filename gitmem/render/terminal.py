@@ -114,13 +114,14 @@ def folded(text: str, most: int) -> list[str]:
         line = " " * min(len(paragraph) - len(paragraph.lstrip(" ")), most // 2)
         gap = ""
         for word in words:
-            if gap and cells(line) + 1 + cells(word) > most:
+            left = cells(word)  # counted once: Chinese has no spaces, a word may be the whole text
+            if gap and cells(line) + 1 + left > most:
                 lines.append(line)
                 line = gap = ""
-            while cells(line) + len(gap) + cells(word) > most:
+            while cells(line) + len(gap) + left > most:
                 head = _first(word, most - cells(line))
                 lines.append(line + head)
-                line, word = "", word[len(head) :]
+                line, word, left = "", word[len(head) :], left - cells(head)
             line, gap = line + gap + word, " "
         lines.append(line)
     return lines
