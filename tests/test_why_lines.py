@@ -10,7 +10,10 @@ from conftest import Lab
 from places import head, opened, tell
 from why_world import CODE, about, found, make
 
+from gitmem.engine.filters import Filter
 from gitmem.memory import remember
+from gitmem.timeline import why
+from gitmem.timeline.file_lines import Line, Target
 
 
 @pytest.fixture
@@ -153,3 +156,29 @@ def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pa
             repo, "why", "src/parser.py:15"
         )
         lab.mem(repo, "index")
+
+
+class _Id(str):
+    """Counts with how many others it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Id.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.quick
+def test_many_memories_about_many_lines_are_not_compared_with_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [Line(number, "c", "text") for number in range(11, 61)]
+    spans = [{"by": "commit", "lines": [[11, 20], [30, 60]]}, {"by": "line", "lines": [[15, 40]]}]
+    items = [{"id": _Id(f"{n:032x}"), "why": spans} for n in range(200)]
+    found = why.Why(items, 0, 0, Filter())
+    monkeypatch.setattr(why, "target", lambda *_: Target("file"))
+    monkeypatch.setattr(why, "_ask", lambda *_, **how: (found, lines, "file"))
+    why.blame(None, "file", at="")  # type: ignore[arg-type]
+    assert all(line.ids == [item["id"] for item in items] for line in lines)
+    assert _Id.compared <= 2 * len(lines) * len(items)

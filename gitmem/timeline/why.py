@@ -66,12 +66,12 @@ def blame(store: Store, text: str, *, at: str) -> tuple[list[Line], Why, str]:
     file). Raises MemError where there is no such file.
     """
     found, lines, name = _ask(store, target(store, text, at), at, None, blaming=True)
-    items = found.items
-    for item in items:
-        for first, last in (span for reason in item["why"] for span in reason.get("lines", [])):
-            for line in lines[max(0, first - lines[0].number) : last - lines[0].number + 1]:
-                if item["id"] not in line.ids:
-                    line.ids.append(item["id"])
+    for item in found.items:
+        spans = [span for reason in item["why"] for span in reason.get("lines", [])]
+        numbers = {number for first, last in spans for number in range(first, last + 1)}
+        for line in lines:
+            if line.number in numbers:
+                line.ids.append(item["id"])
     return lines, found, name
 
 
