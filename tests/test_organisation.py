@@ -107,6 +107,17 @@ def test_what_no_longer_holds_leaves_with_the_next_run(organisation: Organisatio
     assert not any(text in held for text in (DATABASE, TWICE, "tabs")) and "doubled" in held
 
 
+def test_an_index_from_which_the_last_memory_went_has_no_answer(organisation: Organisation) -> None:
+    texts = (f"invoices and orders share database {n}" for n in range(6))
+    shop = organisation.repo("shop", *texts)
+    organisation.index(shop)
+    ids = [item["id"] for item in organisation.lab.json(shop, "list")]
+    organisation.lab.mem(shop, "forget", *ids)
+    organisation.index(shop)
+    answer = organisation.recall("which database has the orders")
+    assert (answer["verdict"], answer["searched"], answer["hits"]) == ("MISS", 0, [])
+
+
 def test_a_run_writes_what_changed_since_the_last_one(organisation: Organisation) -> None:
     shop = organisation.repo("shop", DATABASE)
     organisation.index(shop)

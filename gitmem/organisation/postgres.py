@@ -197,7 +197,8 @@ class Index:
         rest = [word for word in words if word not in found]
         if rest:
             found |= dict(self._db.execute(_COUNT, (most, rest, [*map(_quoted, rest)])).fetchall())
-        return found
+        # The server's statistics outlive the last rows of a table.
+        return {word: min(often, count) for word, often in found.items()}
 
     def by_words(
         self,
