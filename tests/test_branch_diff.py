@@ -10,7 +10,9 @@ import pytest
 from conftest import Lab
 from places import commit, opened, squash, tell
 
-from gitmem.memory import memories
+from gitmem.engine import cache as cache_file
+from gitmem.memory import memories, remember
+from gitmem.timeline import branch_diff
 
 KINDS = ("teaches", "changes", "contradicts", "forgets", "stale")
 
@@ -197,3 +199,35 @@ def test_impossible_ranges_are_errors(lab: Lab, repo: pathlib.Path) -> None:
     lab.git(repo, "commit", "-q", "-m", "root")
     assert "no commit in common" in refused("main...other")[1] and refused("main..other")[0] == 0
     assert refused("other..main")[0] == 0
+
+
+def test_work_grows_with_files_and_memories_and_not_with_their_product(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, connect = 400, cache_file.connect
+    lab.git(repo, "checkout", "-q", "main")
+    names = [f"f{number}.py" for number in range(count)]
+    for text in ("one", "two"):
+        for name in names:
+            (repo / name).write_text(f"{text} {name}")
+        lab.git(repo, "add", "-A")
+        lab.git(repo, "commit", "-q", "-m", text)
+    drafts = [{"body": f"of {name}", "paths": [name], "commit": "HEAD~1"} for name in names]
+    steps = 0
+
+    def counted(name: str) -> cache_file.Connection:
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        made = connect(name)
+        made.set_progress_handler(step, 100)
+        return made
+
+    with opened(repo) as store:
+        remember.remember(store, drafts)
+        store.with_cache(lambda cache: None)
+        monkeypatch.setattr(cache_file, "connect", counted)
+        assert len(branch_diff.diff(store, ["HEAD~1", "HEAD"])["stale"]) == count
+    assert steps < 5 * count

@@ -257,9 +257,10 @@ class Matches:
 
     def _labels(self, condition: str, *args: str) -> list[tuple[str, int]]:
         """(path as named, row)."""
+        # The plus: else SQLite looks up each name with each row.
         return self.cache.db.execute(
             f"SELECT value, row FROM label WHERE kind = 'path' AND {condition}"
-            f" AND row IN ({self.only}) ORDER BY 2, 1",
+            f" AND +row IN ({self.only}) ORDER BY 2, 1",
             (*args, *self.args),
         ).fetchall()
 
