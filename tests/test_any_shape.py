@@ -14,7 +14,7 @@ from conftest import Lab
 from test_foreign_records import put
 
 from gitmem.cli import run
-from gitmem.core import sanitize
+from gitmem.core import record, sanitize
 from gitmem.core.errors import MemError
 from gitmem.git.object_reader import LARGEST
 
@@ -159,7 +159,8 @@ def reading(id: str) -> list[list[str]]:
     bare = [
         ["list", "--all", "-n", "5000"],
         ["list", "--stale"],
-        ["list", "--superseded", "--forgotten"],
+        ["list", "--forgotten"],
+        ["list", "--include-superseded"],
         ["list", "--since", "2020-01-01", "--type", "decision"],
         ["show", id],
         ["log"],
@@ -190,7 +191,6 @@ def reading(id: str) -> list[list[str]]:
         ["export"],
         ["export", "--format", "md"],
         ["graph", "--format", "dot"],
-        ["graph", "--dot"],
         ["index"],
         ["config"],
         ["sync", "--dry-run"],
@@ -245,6 +245,25 @@ def test_no_shape_of_any_field_ends_a_command_that_reads(
             run(["show", data["id"]])
             run(["show", data["id"], "--json"])
             assert clean("".join(capsys.readouterr()))
+
+
+def test_an_id_that_is_shown_otherwise_ends_no_command(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    lines = []
+    for n, id in enumerate(("a\rb", "a\0b", HOSTILE)):
+        for name, rev, text in (("s", "HEAD~1", "Sunday"), ("m", "HEAD", "Monday")):
+            commit = lab.git(repo, "rev-parse", rev).strip()
+            body = f"The staging database number {n} is wiped every {text}"
+            made = {**base(commit, n), "id": id + name, "body": body}
+            lines.append(json.dumps(made).encode())
+        gone = json.dumps({**base(commit, n), "id": f"{id}g"}).encode()
+        about = {"after": [record.version_of(gone)], "head": commit}
+        lines += [gone, json.dumps({**base(commit, n, "forget"), "id": f"{id}g", **about}).encode()]
+    put(lab, repo, lines)
+    forgotten = lab.json(repo, "list", "--forgotten")
+    assert len(forgotten) == 3 and all(item["forgotten"]["author"] for item in forgotten)
+    found = lab.json(repo, "diff", "HEAD~1..HEAD")["contradicts"]
+    assert {(m["memory"]["id"][-1], m["against"]["id"][-1]) for m in found} == {("m", "s")}
 
 
 def test_one_line_of_a_teammate_ends_no_export(lab: Lab) -> None:

@@ -104,9 +104,12 @@ def list_forgotten(store: Store, wanted: Filter, limit: int | None) -> Listed:
     gone = wanted.but(forgotten=True)
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        items = view.objects(store, cache, rows_of(cache, gone))
-        for item in items:
-            by = memories.load(cache, item["id"]).memory.hidden_by
+        rows = rows_of(cache, gone)
+        items = view.objects(store, cache, rows)
+        # An object has the id as it may be shown.
+        ids = dict(cache.among("SELECT row, id FROM memory WHERE row IN {}", rows))
+        for row, item in zip(rows, items, strict=True):
+            by = memories.load(cache, ids[row]).memory.hidden_by
             item["forgotten"] = max(map(_who, by), key=lambda said: str(said["at"] or ""))
         return items
 

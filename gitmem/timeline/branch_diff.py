@@ -112,16 +112,16 @@ class _Comparison:
         taught = set(fresh)
         edited = [row for row in view.active(after, "id", self.edited) if row not in taught]
         teaches, changed = (view.objects(self.store, after, rows) for rows in (fresh, edited))
-        shown = {new["id"]: new for new in [*teaches, *changed]}
+        news = [*teaches, *changed]
         contradicts: Objects = [
             {"memory": new, "against": old, "by": SUPERSEDES}
-            for new in [*teaches, *changed]
+            for new in news
             for id in sorted(self.superseded.get(new["id"], ()))
             for old in self._olds.get(id, [])
         ]  # `_against` leaves these out: they were handled
         contradicts += [
-            {"memory": shown[id], "against": old, "by": why}
-            for id, old, why in self._against([*fresh, *edited])
+            {"memory": news[place], "against": old, "by": why}
+            for place, old, why in self._against([*fresh, *edited])
         ]
         return {
             "base": {"name": span.names[0], "commit": span.base},
@@ -142,26 +142,26 @@ class _Comparison:
             "stale": self._stale(),
         }
 
-    def _against(self, rows: list[int]) -> list[tuple[str, dict[str, Any], str]]:
-        """[(id of a new memory, object of one of A, why)] whose words contradict each other."""
+    def _against(self, rows: list[int]) -> list[tuple[int, dict[str, Any], str]]:
+        """[(place in `rows`, object of a memory of A, why)] whose words contradict each other."""
         made = _loaded(self.after, rows)
         if not made:
             return []
         near = self._near(rows)
         looked_at = sorted({row for _, row in near})
         olds = dict(zip(looked_at, _loaded(self.before, looked_at), strict=True))
-        found: list[tuple[str, int, str]] = []
+        found: list[tuple[int, int, str]] = []
         for (i, row), cosine in sorted(near.items()):
             old, new = olds[row], made[i]
             if old.id in self.handled or old.id == new.id:
                 continue
             said = consolidate.judge(old, new, cosine)
             if said and said.why in (consolidate.AGAINST, consolidate.VALUE):
-                found.append((new.id, row, said.why))
+                found.append((i, row, said.why))
         shown = sorted({row for _, row, _ in found})
         items = view.objects(self.store, self.before, shown)
         objects = dict(zip(shown, items, strict=True))
-        return [(id, objects[row], why) for id, row, why in found]
+        return [(i, objects[row], why) for i, row, why in found]
 
     def _near(self, rows: list[int]) -> dict[tuple[int, int], float]:
         """{(place in `rows`, row of A): cosine} of those that are near each other."""
