@@ -49,6 +49,7 @@ def recall(url: str, question: str, filters: Filters, limit: int) -> dict[str, A
             hint = "`git mem index --to URL` in a repository makes it"
             raise MemError("no memories are indexed in this database", hint=hint)
         conditions = {name: getattr(filters, name) for name in _TAKES}
+        conditions["type"] = [type.lower() for type in filters.type]  # as records have it
         return index_answer.recall(index, table, question, conditions, limit)
 
 
