@@ -14,7 +14,9 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
+from gitmem.cli import run
 from gitmem.git import reflock
+from gitmem.memory import view
 from gitmem.notes import note_store, notetree
 
 
@@ -248,6 +250,18 @@ def test_an_export_says_what_it_leaves_out(lab: Lab) -> None:
     assert lab.said(path, "export", "--scope", "team") == ""
     assert "for me" not in lab.mem(path, "export")
     assert "for me" in lab.mem(path, "export", "--scope", "all")
+
+
+def test_an_export_reads_no_memory_that_it_leaves_out_to_count_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read, load = lab.repo(), [], view.load
+    for number in range(6):
+        lab.mem(path, "remember", f"text {number}", *["--private"] * (number > 1))
+    monkeypatch.setattr(view, "load", lambda cache, rows: read.extend(rows) or load(cache, rows))
+    monkeypatch.chdir(path)
+    assert run(["export", "-o", "out.jsonl"]) == 0
+    assert len((path / "out.jsonl").read_text().splitlines()) == 2 and len(read) == 3
 
 
 def test_a_branch_of_elsewhere_refuses_no_memory(lab: Lab) -> None:

@@ -47,8 +47,8 @@ def export_command(
     which = Filter(scope="" if scope == "all" else scope or "team")
     items = listing.list_memories(store, which, all_branches=True).items
     if not scope:
-        every = listing.list_memories(store, Filter(), all_branches=True).items
-        if left := len({item["id"] for item in every} - {item["id"] for item in items}):
+        first = listing.list_memories(store, Filter(), limit=1, all_branches=True)
+        if left := len(first.items) + first.more - len(items):
             store.warn(f"{left} private left out (--scope all)")
     several = sum("alternatives" in item for item in items)
     if several:
