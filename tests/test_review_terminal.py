@@ -12,7 +12,10 @@ import time
 
 import pytest
 from conftest import Lab
+from places import opened
 from review_world import Place
+
+from gitmem.cli.common import from_editor
 
 
 @pytest.fixture
@@ -109,3 +112,10 @@ def test_an_end_of_the_terminal_or_an_interrupt_leaves_what_was_decided(place: P
     left = place.one("Amounts are in cents", confidence=0.8)
     assert "1 accepted, 1 still waits" in terminal(place, [("quit", "a"), ("quit", "\x03")])
     assert [s["id"] for s in place.review()] == [left]
+
+
+def test_an_editor_is_started_as_git_starts_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    monkeypatch.setenv("GIT_EDITOR", 'sed -i s/four/two/ "$1" # the user\'s own')
+    with opened(repo) as store:
+        assert from_editor(store, "Wait four seconds") == "Wait two seconds"

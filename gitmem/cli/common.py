@@ -211,7 +211,6 @@ def text_from(store: Store, text: str | None, messages: list[str], stdin: bool) 
 
 def from_editor(store: Store, initial: str) -> str:
     """What the user saves in the editor git would start, up to the scissors line."""
-    import shlex
     import subprocess
     import tempfile
 
@@ -225,7 +224,7 @@ def from_editor(store: Store, initial: str) -> str:
     with tempfile.TemporaryDirectory(prefix="git-mem-") as directory:
         name = os.path.join(directory, "memory.md")
         write_file(name, [initial.rstrip("\n"), "\n", scissors, hint])
-        argv = ["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], name]
+        argv = ["sh", "-c", editor + ' "$@"', editor, name]  # as git starts it
         if subprocess.run(argv, check=False).returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
         return read_file(name).partition(scissors)[0].strip("\n")
