@@ -9,6 +9,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from conftest import Lab
@@ -250,6 +251,21 @@ def test_an_export_says_what_it_leaves_out(lab: Lab) -> None:
     assert lab.said(path, "export", "--scope", "team") == ""
     assert "for me" not in lab.mem(path, "export")
     assert "for me" in lab.mem(path, "export", "--scope", "all")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "md"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_is_exported_into_a_pipe_is_utf8_in_every_locale(
+    lab: Lab, form: str, encoding: str
+) -> None:
+    one, other, text = lab.repo("one"), lab.repo("other"), "Café 日本 🎉 holds"
+    lab.mem(one, "remember", text)
+    argv = [sys.executable, "-m", "gitmem", "export", "--format", form]
+    env = {**lab.env, "PYTHONIOENCODING": encoding}
+    out = subprocess.run(argv, cwd=one, env=env, capture_output=True, check=True).stdout
+    (other / "in").write_bytes(out)
+    lab.mem(other, "import", "in")
+    assert titles(lab, other) == {text} and text in out.decode()
 
 
 def test_an_export_reads_no_memory_that_it_leaves_out_to_count_it(

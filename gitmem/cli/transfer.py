@@ -66,6 +66,8 @@ def export_command(
         return 0
     if render.is_terminal():
         lines = (render.safe(text, lines=True) for text in lines)
+    elif hasattr(sys.stdout, "reconfigure"):  # as a file is, whatever the locale: `import` reads it
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.stdout.writelines(lines)
     return 0
 
