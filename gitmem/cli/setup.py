@@ -46,7 +46,7 @@ def init_command(
     def lines() -> Iterator[str]:
         yield f"git mem is ready in '{store.repo.top or store.repo.git_dir}'"
         yield from [f"  set {line}" for line in done] or [f"  {_SAME}"]
-        yield f"  {count} memories here" if count else "  no memories here yet"
+        yield f"  {many(count, 'memory')} here" if count else "  no memories here yet"
         if history["commits"]:
             later = " so far; the others follow in the background" if history["waiting"] else ""
             yield f"  searchable: {many(history['commits'], 'commit')}{later}"
@@ -56,7 +56,8 @@ def init_command(
             yield from (f"warning: {what}", f"hint: {hint}")
         if interactive():
             yield from _offer(store)
-        yield "next:"
+        if offered or not count:
+            yield "next:"
         if not count:
             yield '  git mem remember "why something is as it is" --type decision'
             yield '  git mem recall "a question in your own words"'
