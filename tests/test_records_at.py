@@ -367,7 +367,7 @@ def test_nothing_to_search_says_why(lab: Lab) -> None:
     assert "no memories here yet" in lab.mem(repo, "recall", "alpha", rc=(1,))
     lab.mem(repo, "remember", "alpha is first", "--commit", "HEAD~2")
     told = lab.mem(repo, "recall", "alpha", "--path", "nowhere", rc=(1,))
-    assert told.startswith("MISS: no memories that were asked about")
+    assert told.startswith("MISS: nothing passes this filter")
     lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
     shallow = lab.root / "shallow"
     lab.git(shallow, "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")

@@ -116,7 +116,8 @@ def list_command(
         render.listing(found.items)
         if not found.items:
             narrowed = "" if conditions.empty else " pass this filter"
-            write(f"no {'forgotten ' if forgotten else ''}memories{narrowed}")
+            kind = "forgotten " if forgotten else "stale " if stale else ""
+            write(f"no {kind}memories{narrowed}")
         render.left_out(_left_out(found))
     tell_elsewhere(store)
     return 0

@@ -133,8 +133,9 @@ def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:
     else:
         render.suggestions([review.public(s) for s in shown], more)
         render.proposals([proposals.public(p) for p in about])
-        if not found and not about and not decided:
-            write("nothing waits for a decision")
+        if not (found or shown or about):
+            nothing = "nothing waits for a decision"
+            write("nothing waits, nothing was decided" if decided else nothing)
     return 0 if shown or about else 1
 
 

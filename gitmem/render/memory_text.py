@@ -133,7 +133,7 @@ def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
     if searched or answer["degraded"]:
         return verdict(answer)
     if narrowed:
-        return "MISS: no memories that were asked about"
+        return "MISS: nothing passes this filter"
     return "MISS: no memories here yet; `git mem remember` stores the first"
 
 
