@@ -93,12 +93,12 @@ def test_each_format_comes_in_once_and_says_what_it_left_out(world: World, name:
         keys = ("stored", "duplicate", "refused", "broken")
         return (*(found[key] for key in keys), len(found["left_out"]), found["moved_to_head"])
 
-    stored, *rest = COUNTS[name]
-    assert counts("-n") == (stored, 0, *rest) and listed(lab, repo) == []
-    assert counts() == (stored, 0, *rest)
+    stored, *rest, moved = COUNTS[name]
+    assert counts("-n") == (stored, 0, *rest, moved) and listed(lab, repo) == []
+    assert counts() == (stored, 0, *rest, moved)
     kept = listed(lab, repo)
     assert len(kept) == stored and TOKEN not in str(kept)
-    assert counts() == counts("-n") == (0, stored, *rest)
+    assert counts() == counts("-n") == (0, stored, *rest, 0)
     assert listed(lab, repo) == kept
     private = formats.FORMATS[name].private
     assert {m["scope"] for m in kept} == {"private" if private else "team"}
