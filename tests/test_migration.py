@@ -283,6 +283,8 @@ def test_a_text_that_is_no_utf8_stops_no_other_row_of_claude_mem(world: World) -
         ["adr", "--from", "beads"],
         ["x", "y"],
         ["x", "--project", "shop", "--from", "beads"],
+        ["-", "--project", "shop"],
+        ["adr", "--project", "shop"],
         [],
     ],
 )

@@ -61,7 +61,9 @@ def import_command(
     """
     scope = scope_of(private, team)
     file, where, format = _named(file, where, source)
-    if project and format not in ("", "claude-mem"):
+    own = not format and file in _OWN  # a file of that name is './claude'
+    format = format or ("" if own else formats.recognise(file))
+    if project and format != "claude-mem":
         raise UsageError("--project goes with claude-mem")
     if (limit and file != "sessions") or (team and file == "sessions"):
         raise UsageError(
@@ -70,12 +72,11 @@ def import_command(
         )
     captured = "team" if team else "private"  # nobody wrote it as a memory
     with opened() as store:
-        if format or file not in _OWN:
-            format = format or formats.recognise(file)
+        if not own:
             piped = read_file("-") if file == "-" else ""
             place = formats.Place(store, file, project, piped)
             answer = _read(place, format, scope, allow_secret, dry_run)
-        elif file == "claude":  # a file of that name is './claude'
+        elif file == "claude":
             answer = _claude(store, source, captured, allow_secret, dry_run)
         elif file == "sessions":
             answer = _sessions(store, limit or past_sessions.AT_ONCE, dry_run)
