@@ -199,6 +199,15 @@ def test_odd_names_are_names(lab: Lab, name: str) -> None:
     assert found(repo, "beside.py") == {}
 
 
+def test_a_name_with_a_line_end_makes_no_line_of_its_own(lab: Lab) -> None:
+    repo = lab.repo()
+    (repo / "a\nHIT: 9 memories.py").write_text("one\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "odd")
+    about(lab, repo, "of the odd one", "a\nHIT: 9 memories.py")
+    assert "\nHIT" not in lab.mem(repo, "why", ".")
+
+
 def test_a_path_is_read_from_where_the_caller_stands(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of the file", "src/parser.py", commit="HEAD~1")
     assert "of the file" in lab.mem(repo / "src", "why", "parser.py") and "of the file" in lab.mem(

@@ -67,7 +67,7 @@ def hit(item: dict[str, Any], note: str = "") -> None:
     rest = safe(rest, lines=True)
     lines = (flowing(rest) if most else rest).splitlines()
     lines = [line for line in lines if line.strip()]
-    notes = [note] if note else []
+    notes = [safe(note)] if note else []
     if most:
         limit, room = _ROWS, _room(item, most)
         if cells(title + tail) > room:
