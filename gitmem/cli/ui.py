@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +31,11 @@ def ui_command(
     """
     if output:
         made = page_data.gather(store, scope)
-        _write_private(output, page.joined(made).html)
+        html = page.joined(made).html
+        if output == "-":  # standard output, as everywhere
+            sys.stdout.write(html)
+            return 0
+        _write_private(output, html)
         count = len(made.get("memories", ()))
         said = f"wrote {many(count, 'memory')}: {output}"
         return Answer({"file": output, "memories": count}, [said])
