@@ -280,6 +280,11 @@ def test_a_word_that_stands_in_no_text_but_in_a_field_is_found(lab: Lab, option:
     assert found["hits"][0]["body"] == "the nightly job sends letters"
 
 
+def test_a_question_beside_a_batch_is_refused(lab: Lab) -> None:
+    done = lab.run(lab.repo(), "git-mem", "recall", "--batch", "-", "a", "question")
+    assert done.returncode == 2 and "--batch" in done.stderr
+
+
 def test_a_bare_answer_asks_nothing(lab: Lab) -> None:
     """ "y" would be found in a memory about an axis; words of small talk find it by meaning."""
     repo = lab.repo()

@@ -35,6 +35,8 @@ def recall_command(
     if not question.strip() and not batch:
         hint = "give the question, for example `git mem recall which database and why`"
         raise UsageError("nothing to look for", hint=hint)
+    if batch and (question or explain or all_hits):
+        raise UsageError("--batch goes without QUERY, --explain and --all-hits")
     if store is None:
         from . import organisation
 
