@@ -257,6 +257,13 @@ def test_the_cache_is_for_its_owner_alone(lab: Lab) -> None:
         ("why", "f0.txt", "--at", ""),
         ("check", "--since", ""),
         ("remember", "text", "--commit", ""),
+        ("remember", "text", "--path", ""),
+        ("list", "--path="),
+        ("list", "--author", ""),
+        ("list", "--phase", ""),
+        ("why", ""),
+        ("export", "--scope", ""),
+        ("ui", "--output", "page.html", "--scope", ""),
     ],
 )
 def test_an_option_that_a_variable_left_empty_is_an_error(lab: Lab, argv: tuple[str, ...]) -> None:

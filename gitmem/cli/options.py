@@ -169,18 +169,17 @@ def text(names: str, help: str, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
     if not filled:
         return _option(names, help, str)
-    first = names.split()[0]
+    return _option(names, help, _nothing, check=lambda value: _filled(names.split()[0], value))
 
-    def check(value: str | None) -> str:
-        """Refuses what was given empty, as by a variable that is not set: without the option the
-        call would mean something else.
-        """
-        if value == "":
-            hint = "a variable that is not set? leave the option out to do without it"
-            raise UsageError(f"{first} is empty", hint=hint)
-        return value or ""
 
-    return _option(names, help, _nothing, check=check)
+def _filled(name: str, value: str | None) -> str:
+    """Refuses what was given empty, as by a variable that is not set: without the option the call
+    would mean something else.
+    """
+    if value == "":
+        hint = "a variable that is not set? leave the option out to do without it"
+        raise UsageError(f"{name} is empty", hint=hint)
+    return value or ""
 
 
 def number(names: str, help: str, most: int | None = None) -> Any:
@@ -220,13 +219,13 @@ def one_of(names: str, help: str, several: bool = False) -> Any:
     known = value.split("|")
 
     def checked(given: Any) -> Any:
-        for word in given if several else filter(None, [given]):
+        for word in given if several else filter(None, [_filled(name, given)]):
             if word not in known:
                 listed = f"{', '.join(known[:-1])} or {known[-1]}"
                 raise UsageError(f"{name} is '{word}', not {listed}")
-        return given
+        return given if several else given or ""
 
-    return _option(names, help, list if several else str, check=checked)
+    return _option(names, help, list if several else _nothing, check=checked)
 
 
 PATH = "--path --paths"
@@ -246,14 +245,16 @@ class Filters(NamedTuple):
     type: Annotated[list[str], texts("--type", "Only this type; repeatable.")]
     tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; repeatable.")]
     path: Annotated[list[str], texts(PATH, "Only about this file or directory; repeatable.")]
-    phase: Annotated[str, text("--phase", "Only of this phase.")]
+    phase: Annotated[str, text("--phase", "Only of this phase.", filled=True)]
     since: Annotated[
         str, text("--since --after TIME", "Only newer, as for `git log`.", filled=True)
     ]
     until: Annotated[
         str, text("--until --before TIME", "Only older, as for `git log`.", filled=True)
     ]
-    author: Annotated[str, text("--author", "Only by authors whose name or address has this.")]
+    author: Annotated[
+        str, text("--author", "Only by authors whose name or address has this.", filled=True)
+    ]
     scope: Annotated[str, one_of("--scope team|private", "Only memories of these notes.")]
     at: At
 

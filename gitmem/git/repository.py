@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..core.errors import GitFailed, MemError, NotARepository
+from ..core.errors import GitFailed, MemError, NotARepository, UsageError
 from ..core.record import clean
 from . import memfile, ref_files
 from .gitcmd import Git
@@ -106,6 +106,8 @@ class Repo(NamedTuple):
 
     def path_in_tree(self, path: str) -> str:
         """A path as typed, from the top of the tree on, with `/`. Raises MemError outside of it."""
+        if not path:  # as git refuses it
+            raise UsageError("the path is empty", hint="'.' is the whole directory")
         if os.path.isabs(path):
             top = os.path.realpath(self.top) if self.top else ""
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
