@@ -142,6 +142,8 @@ def test_what_is_refused_is_raised(mem: Memories, tmp_path: pathlib.Path) -> Non
         mem.show("0123")
     with pytest.raises(NotARepository):
         gitmem.open(tmp_path)
+    with pytest.raises(MemError, match="no directory"):
+        gitmem.open(__file__)
 
 
 def test_a_repository_that_is_switched_off_gives_nothing(lab: Lab, repo: pathlib.Path) -> None:

@@ -78,7 +78,7 @@ class Git:
                 env={**self.env, **env} if env else self.env,
                 **pipes,
             )
-        except FileNotFoundError as e:
+        except (FileNotFoundError, NotADirectoryError) as e:
             if self.cwd is not None and not os.path.isdir(self.cwd):
                 raise MemError(f"no directory '{self.cwd}'") from e
             raise MemError(
