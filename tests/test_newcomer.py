@@ -145,3 +145,10 @@ def test_nothing_found_is_said_of_what_was_asked_for(lab: Lab, repo: pathlib.Pat
     said = lab.mem(repo, "recall", "rows", "--only", "history", "--until", "2001-01-01", rc=(1,))
     assert said == "MISS: nothing passes this filter\n"
     assert lab.mem(repo, "review", "--decided", rc=(1,)) == "nothing waits, nothing was decided\n"
+
+
+def test_the_first_memory_is_one_memory(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "remember", "The staging server loses its clock after a reboot")
+    assert lab.mem(repo, "index").startswith("1 memory indexed, ")
+    assert "cache: 1 memory, " in lab.mem(repo, "doctor", rc=(0, 1))
+    assert lab.mem(repo, "bench").startswith("1 memory, 1 question, 60 everyday prompts\n")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..agents import inject, prompt_question
 from ..core import record, text
+from ..core.plural import many
 from ..engine import encoding, memory_rows, reinstated
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -74,7 +75,7 @@ def measure(
     memories, _ = store.with_cache(Filter().count)
     encoded, _ = store.with_cache(lambda cache: _encoded(store, cache))
     questions, _ = store.with_cache(lambda cache: _questions(store, cache, sample or SAMPLE, seed))
-    tell(f"asking {len(questions)} questions made of {memories} memories")
+    tell(f"asking {many(len(questions), 'question')} made of {many(memories, 'memory')}")
     pairs = list(questions.items())
     answers = recall.batch(store, pairs, Filter(), limit=scores.DEPTH, vectors=vectors)
     asked = []

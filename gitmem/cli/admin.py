@@ -161,7 +161,7 @@ def index_command(
     seconds = time.perf_counter() - start
     facts = {"memories": memories, "space": space, "history": history}
     facts.update(seconds=round(seconds, 3), **(made or {}))
-    lines = [f"{memories} memories indexed, vectors by {space} ({seconds:.2f} s)"]
+    lines = [f"{many(memories, 'memory')} indexed, vectors by {space} ({seconds:.2f} s)"]
     if not complete:
         lines.append("another process still looks where memories stand")
     if history["of"]:

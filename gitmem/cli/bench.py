@@ -10,6 +10,7 @@ import typer
 from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
 from ..core.errors import MemError
+from ..core.plural import many
 from ..opening import chosen_vectors
 from .common import opened, warn, write_file
 from .options import Answer, argument, command, number, text
@@ -50,8 +51,8 @@ def bench_command(
             "MRR@10": items["mrr@10"],
             "everyday prompts told anything": prompts["told"],
         }
-        counted = f"{items['questions']} questions, {prompts['prompts']} everyday prompts"
-        title = f"{found['memories']} memories, {counted}"
+        counted = f"{many(items['questions'], 'question')}, {prompts['prompts']} everyday prompts"
+        title = f"{many(found['memories'], 'memory')}, {counted}"
         remarks = _remarks_own(found)
     figures = [(name, f) for name, f in rows.items() if f]
     if save:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.plural import many
 from ..memory import graph
 from ..store import Store
 from .options import Answer, argument, command, number, one_of
@@ -42,7 +43,7 @@ def graph_command(
 
 def _communities(found: dict[str, Any]) -> Iterator[str]:
     counts = ", ".join(f"{n} {name}" for name, n in found["edges"].items() if n)
-    yield f"{found['memories']} memories, edges: {counts or 'none'}"
+    yield f"{many(found['memories'], 'memory')}, edges: {counts or 'none'}"
     for group in found["communities"]:
         about = f": {', '.join(group['paths'])}" if group["paths"] else ""
         yield from ("", f"{group['size']} memories{about}")

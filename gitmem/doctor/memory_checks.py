@@ -214,8 +214,8 @@ def cached(store: Store) -> list[Finding]:
         with closing(opened):
             damage = cache_check.check_all(opened, store.table, store.progress)
             if not damage:
-                size = cache_lock.size(path) / 1e6
-                found = [Finding(OK, f"cache: {Filter().count(opened)} memories, {size:.1f} MB")]
+                held, size = many(Filter().count(opened), "memory"), cache_lock.size(path) / 1e6
+                found = [Finding(OK, f"cache: {held}, {size:.1f} MB")]
                 if index.pending(opened, store.sources):
                     found.append(Finding(OK, "the notes moved since; the next recall catches up"))
                 return found
