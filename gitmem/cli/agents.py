@@ -25,11 +25,11 @@ def context_command(
     format: str = one_of(
         "--format " + "|".join(context_render.FORMATS), "Default: md on a terminal, else xml."
     ),
-    agent_view: bool = flag("--agent-view", "Exactly what an agent is told when a session starts."),
+    agent_view: bool = flag("--agent-view", "Exactly as hooks give it now."),
     as_json: bool = flag("--json", "The same as --format json."),
 ) -> int:
     """Show what an agent is told when a session starts: blockers, decisions, what concerns the work
-    at hand.
+    at hand. Exit code 1: nothing.
     """
     chosen = format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
     if as_json:
