@@ -96,6 +96,11 @@ def test_edit_takes_the_new_text_as_supersede_does(lab: Lab, repo: pathlib.Path)
     assert lab.run(repo, "git-mem", "edit", id, "x", "-m", "y").returncode == 2
 
 
+def test_edit_without_a_change_says_where_all_its_options_are(lab: Lab, repo: pathlib.Path) -> None:
+    done = lab.run(repo, "git-mem", "edit", "12345678")
+    assert done.returncode == 2 and "`git mem edit -h`" in done.stderr
+
+
 def test_a_review_names_memories_near_a_suggestion_and_no_commits(
     lab: Lab, repo: pathlib.Path
 ) -> None:

@@ -207,7 +207,7 @@ def edit_command(
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         if not common.interactive():
-            raise UsageError("nothing to change", hint="give the text, --title, --type or --tag")
+            raise UsageError("nothing to change", hint="`git mem edit -h` shows its options")
         changes["body"] = common.from_editor(
             store, str(memories.find(store, id).record.data["body"])
         )
