@@ -12,7 +12,7 @@ from conftest import Lab
 from test_history import QUESTION, SUBJECT, commit
 
 from gitmem.capture import review, suggestions
-from gitmem.cli import common
+from gitmem.cli import admin, common
 from gitmem.core.errors import Refused
 from gitmem.memory import write_gate
 from gitmem.render import memory_text, terminal
@@ -157,3 +157,11 @@ def test_the_first_memory_is_one_memory(lab: Lab, repo: pathlib.Path) -> None:
     assert lab.mem(repo, "index").startswith("1 memory indexed, ")
     assert "cache: 1 memory, " in lab.mem(repo, "doctor", rc=(0, 1))
     assert lab.mem(repo, "bench").startswith("1 memory, 1 question, 60 everyday prompts\n")
+
+
+@pytest.mark.quick
+def test_status_says_what_a_memory_is_without() -> None:
+    names = "memories team private superseded forgotten not_shared without_vectors"
+    facts = {**dict.fromkeys(names.split(), 0), "repository": "", "hooks": [], "refs": {}}
+    facts |= {"history": {"of": 0}, "cache": __file__, "without_better_vectors": 1}
+    assert "up to date, 1 memory without a better vector" in dict(admin._pairs(facts))["cache"]

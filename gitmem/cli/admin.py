@@ -75,7 +75,7 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     cache = "none yet; the first recall builds it"
     if facts["cache"]:
         missing = facts["without_better_vectors"]
-        lacking = [(facts["without_vectors"], "a vector"), (missing, "a better one")]
+        lacking = [(facts["without_vectors"], "a vector"), (missing, "a better vector")]
         size = os.path.getsize(facts["cache"]) / 1e6
         cache = f"{size:.1f} MB, up to date"
         cache += "".join(f", {many(n, 'memory')} without {what}" for n, what in lacking if n)
