@@ -351,6 +351,16 @@ def test_every_commit_since_the_last_look_is_looked_at_once(lab: Lab, repo: path
     assert len(listed(lab, repo)) == 3
 
 
+def test_new_is_what_is_committed_after_capture_was_switched_on(lab: Lab) -> None:
+    repo = lab.repo(commits=1)
+    commit(lab, repo, "Old\n\nLearned: service alpha listens on its own port 1")
+    lab.mem(repo, "config", "capture", "commits")
+    for word in ("beta", "gamma"):
+        commit(lab, repo, f"{word}\n\nLearned: service {word} listens on its own port 2")
+    lab.mem(repo, "capture", "--now")
+    assert {m["body"].split()[1] for m in listed(lab, repo)} == {"beta", "gamma"}
+
+
 def test_an_amended_and_a_rebased_commit_say_it_once(lab: Lab, repo: pathlib.Path) -> None:
     commit(lab, repo, f"First\n\n{TRAILER}")
     lab.mem(repo, "capture", "--now")

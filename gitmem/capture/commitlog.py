@@ -16,10 +16,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from ..core import commit_message
 from ..git import memfile
 from ..git.commit_reader import Commit
+from ..git.repository import Repo
 from ..notes.notetree import is_hex
 from . import markers, strip
 from .candidates import Candidate
@@ -76,6 +78,13 @@ def seen(mem_dir: str) -> list[str]:
 def keep_seen(mem_dir: str, heads: list[str]) -> None:
     """Notes that everything up to these commits was looked at."""
     _write(os.path.join(mem_dir, SEEN), heads)
+
+
+def begin(repo: Repo) -> None:
+    """Capture was switched on: from now on commits are new."""
+    with suppress(OSError):  # then only the one at which the worker first looks is
+        os.makedirs(repo.mem_dir, mode=0o700, exist_ok=True)
+        keep_seen(repo.mem_dir, repo.heads())
 
 
 def given_up(mem_dir: str) -> list[str]:

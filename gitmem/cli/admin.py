@@ -9,7 +9,7 @@ from typing import Any
 from .. import setup, sync
 from ..agents import receipts
 from ..anchors import anchor_state_update
-from ..capture import suggestions
+from ..capture import commitlog, suggestions
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
@@ -271,4 +271,6 @@ def config_command(
     else:
         value = settings.check(short, settings.SETTINGS[short][0], value)
         store.repo.git.run("config", "--local", key, value)
+        if short == "capture" and store.settings["capture"] == "false":
+            commitlog.begin(store.repo)
     return 0

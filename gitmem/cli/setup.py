@@ -8,6 +8,7 @@ import typer
 
 from .. import setup, sync
 from ..agents import automemory_dir, install, installed, targets, unfetched
+from ..capture import commitlog
 from ..completion import shells
 from ..core.errors import NotARepository, UsageError
 from ..core.plural import many
@@ -101,6 +102,7 @@ def _offer(store: Store) -> Iterator[str]:
     unset = store.settings.origins["capture"] == "default"  # else somebody has decided it
     if unset and confirmed(question):
         config_journal.add(store.repo, "init", [("mem.capture", "commits")])
+        commitlog.begin(store.repo)
         yield "  mem.capture = commits  (`git mem config capture all`: also what sessions say)"
     announce.capture_off(store.repo.mem_dir)  # told by the question
 
