@@ -312,7 +312,8 @@ def test_who_names_nothing_known_is_told_where_to_look(lab: Lab) -> None:
     for words, hint in (
         ([str(lab.root)], "--from FORMAT"),
         ([str(lab.root / "text.txt")], "--from FORMAT"),
-        (["git-notes-memory"], "looked in refs/notes/mem/decisions"),
+        (["git-notes-memory"], "looked in refs/notes/mem/decisions, …\n"),
+        (["-"], "looked in standard input; `--from FORMAT`"),
         ([str(repo), "--from", "rules"], f"looked in {repo}"),
     ):
         done = lab.run(repo, "git-mem", "import", *words)

@@ -120,10 +120,11 @@ def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: 
             entry.setdefault("scope", "private" if found.private else "")
             drafts.append(entry)
     if not drafts and not skipped:
-        raise MemError(
-            f"nothing{what} to import",
-            hint=f"looked in {place.path or found.place}; `--from FORMAT` names what wrote it",
-        )
+        hint = f"looked in {found.place}"
+        if place.path:  # else the format was named
+            where = "standard input" if place.path == "-" else place.path
+            hint = f"looked in {where}; `--from FORMAT` names what wrote it"
+        raise MemError(f"nothing{what} to import", hint=hint)
     broken = [one for one in skipped if one.broken]
     left = [one for one in skipped if not one.broken]
     for one in broken:
