@@ -217,7 +217,7 @@ def doctor_command(
     store: Store,
     repair: bool = flag("--repair --fix", "Mend what needs no decision of yours; then look again."),
 ) -> Answer:
-    """Look for what is wrong; exit code 1 where something is.
+    """Look for what is wrong; exit code 1 where something is `bad`.
 
     Changes nothing unless asked.
     """
