@@ -74,7 +74,7 @@ def test_remember_recall_and_show(lab: Lab) -> None:
 def test_the_text_comes_from_m_stdin_or_the_argument(lab: Lab) -> None:
     path = lab.repo()
     lab.mem(path, "remember", "-m", "first paragraph", "-m", "second paragraph")
-    lab.mem(path, "remember", "--stdin", stdin="from standard input\n")
+    lab.mem(path, "remember", "--stdin", stdin="\ufefffrom standard input\n")
     lab.mem(path, "remember", "--", "-starts with a dash")
     assert {m["body"] for m in lab.json(path, "list")} == {
         "first paragraph\n\nsecond paragraph",

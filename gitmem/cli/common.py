@@ -95,7 +95,7 @@ def read_file(name: str) -> str:
         raise MemError(f"cannot read {shown}: {e.strerror}") from e
     if why := record.no_text(data):
         raise MemError(f"{shown} {why}", hint="nothing was stored; save it as UTF-8")
-    return data.decode("utf-8")
+    return data.decode("utf-8-sig")
 
 
 JsonLine = tuple[int, dict[str, Any] | str]  # its number, its object or what is wrong with it
