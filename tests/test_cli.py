@@ -85,6 +85,7 @@ def test_the_text_comes_from_m_stdin_or_the_argument(lab: Lab) -> None:
     assert fail(lab, path, "remember", "x", "-m", "y")[0] == 2
     assert fail(lab, path, "remember", "x", "--team", "--private")[0] == 2
     assert fail(lab, path, "remember", " ")[0] == 1
+    assert "--stdin" in fail(lab, path, "remember", "-", stdin="a text")[1]
 
 
 def test_scopes_are_separate_refs(lab: Lab) -> None:

@@ -200,6 +200,8 @@ def text_from(store: Store, text: str | None, messages: list[str], stdin: bool) 
     """The text from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal."""
     if (text is not None) + bool(messages) + stdin > 1:
         raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
+    if text == "-":  # elsewhere that is standard input
+        raise UsageError("the text is '-'", hint="--stdin reads it from standard input")
     if text is not None:
         return text
     if messages:
