@@ -136,6 +136,7 @@ def test_a_shallow_clone_says_that_it_cannot_know_and_fails(lab: Lab, repo: path
         done.returncode == 1
         and "cannot check 1 memory" in done.stderr
         and "fetch-depth: 0" in done.stderr
+        and done.stdout.startswith("1 memory of which nobody can tell in a shallow clone:\n")
     )
     missing = lab.run(shallow, sys.executable, "-m", "gitmem", "check", "--since", "HEAD~1")
     assert (

@@ -67,7 +67,7 @@ def _staleness(found: _Item, since: str) -> _Text:
         yield check.RULES[check.STALE].help
     if unknown:
         shallow = " in a shallow clone" if found["shallow"] else ""
-        yield f"{len(unknown)} of which nobody can tell{shallow}:"
+        yield f"{many(len(unknown), 'memory')} of which nobody can tell{shallow}:"
         yield unknown
         refused(f"cannot check {many(len(unknown), 'memory')}", _way_out(unknown, found["shallow"]))
     if found["not_compared"]:
