@@ -142,8 +142,8 @@ def test_keys_search_open_and_go_back(lab: Lab, repo: pathlib.Path, browse: Any)
     assert "decision: Use PostgreSQL" in found[1] and found[2] == ""
     whole = "\n".join(terminal.press("\r", "q back"))
     assert DATABASE in whole and "f0.txt (changed)" in whole and "state:           reach" in whole
-    terminal.press("q", "Enter show")
-    terminal.press("\x1b", "101 memories")
+    terminal.press("q", "Enter show   Esc all   q quit")
+    assert "101 memories" in terminal.press("\x1b", "Enter show   q quit")[0]
     assert terminal.ends("q") and terminal.status == 0
 
 

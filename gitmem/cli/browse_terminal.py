@@ -38,7 +38,8 @@ _NAMES: dict[str | int, str] = {
 _LETTERS = {"j": "down", "k": "up", " ": "page down", "b": "page up", "g": "home", "G": "end"}
 _HELP = {
     "list": "/ search   j k move   Enter show   q quit",
-    "search": "type to search   ↑ ↓ move   Enter show   Esc back to the list",
+    "search": "type to search   ↑ ↓ move   Enter show   Esc to what was found",
+    "found": "/ search   j k move   Enter show   Esc all   q quit",
     "text": "j k Space b scroll   q back",
 }
 
@@ -222,7 +223,8 @@ class Browser:
             self._put(row + 1, line, curses.A_REVERSE if chosen else 0)
         if asked and not self.items:
             self._put(1, "nothing has these words, or their meaning")
-        self._put(self.room + 1, _HELP["search" if self.typing else "list"], curses.A_DIM)
+        keys = "search" if self.typing else "found" if self.query else "list"
+        self._put(self.room + 1, _HELP[keys], curses.A_DIM)
 
     def _field(self) -> str:
         return f"/ {render.safe(self.query)}"
