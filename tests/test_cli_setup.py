@@ -82,7 +82,7 @@ def test_status_stats_doctor_config_and_index(lab: Lab) -> None:
     assert lab.json(path, "stats")["types"] == {"decision": 1}
     assert {f["level"] for f in lab.json(path, "doctor")} == {"ok", "off"}  # off: what is opt-in
     assert lab.json(path, "index", "--rebuild")["memories"] == 1
-    lab.mem(path, "config", "mem.limit", "3")
+    assert lab.json(path, "config", "mem.limit", "3") == {"name": "mem.limit", "value": "3"}
     assert (
         lab.git(path, "config", "mem.limit").strip() == "3"
         and lab.mem(path, "config", "limit").strip() == "3"

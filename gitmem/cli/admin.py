@@ -241,7 +241,7 @@ def config_command(
     store: Store,
     name: str = argument("NAME", "A setting; without it, all are listed.", None),
     value: str = argument("VALUE", "The new value ('' removes it).", None),
-) -> Answer | int:
+) -> Answer:
     """Show or change settings (the same as `git config mem.NAME`)."""
     if name is None:
         rows = [
@@ -273,4 +273,4 @@ def config_command(
         store.repo.git.run("config", "--local", key, value)
         if short == "capture" and store.settings["capture"] == "false":
             commitlog.begin(store.repo)
-    return 0
+    return Answer({"name": key, "value": value})
