@@ -122,6 +122,13 @@ def test_a_dry_run_of_an_import_says_would(lab: Lab, repo: pathlib.Path) -> None
     assert " stored docs/adr/0001-use-uv.md: Use uv" in lab.mem(repo, "import", "adr")
 
 
+def test_a_dry_run_of_an_export_says_would(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "remember", "Use uv", "--type", "decision")
+    for dry, would in ((["-n"], "would be "), ([], "")):
+        assert lab.mem(repo, "export", "claude", *dry).startswith(f"{would}written git-mem-")
+    assert lab.mem(repo, "export", "claude", "--remove", "-n").startswith("would be removed ")
+
+
 def test_install_says_what_to_look_at_and_how_to_take_it_back(lab: Lab, repo: pathlib.Path) -> None:
     said = lab.mem(repo, "install", "claude")
     assert "`git mem context` shows what a session is told" in said

@@ -30,13 +30,13 @@ def export_claude(
         report = automemory_export.write(store, directory, memories, dry=dry_run)
     statuses = ("written", "unchanged", "removed", "kept", "left out")
     counts = {status.replace(" ", "_"): report.count(status) for status in statuses}
-    files, lines = [], []
+    files, lines, would = [], [], "would be " if dry_run else ""
     for item in report.items:
         files.append({**values(item, "file", "status", "title", "reason"), "id": item.id})
         if item.status != automemory_dir.UNCHANGED:
             reason = f" ({item.reason})" if item.reason else ""
-            lines.append(f"{item.status} {item.file}: {item.title}{reason}")
-    would = "would be " if dry_run else ""
+            done = would if item.status in ("written", "removed") else ""
+            lines.append(f"{done}{item.status} {item.file}: {item.title}{reason}")
     lines.append(
         f"{counts['written']} {would}written, {counts['unchanged']} unchanged,"
         f" {counts['removed']} {would}removed, in '{directory}'"
