@@ -93,5 +93,7 @@ def test_codex_runs_no_hook_that_its_user_has_not_trusted(lab: Lab, codex: Other
 
 def test_gemini_gets_context_prompt_memories_and_tools(lab: Lab, gemini: Other) -> None:
     works(lab, gemini, installed(lab, gemini))
+    gemini.prompt(lab.root / "project", "please write the file")
+    assert "may bear on this prompt" not in gemini.seen()  # nor on the context before it
     assert "Before research, planning or review" in gemini.seen(0)  # the server's instructions
     assert "&lt;memory_context" in gemini.seen(0)  # it quotes what hooks give

@@ -16,7 +16,7 @@ import time
 
 import pytest
 from conftest import Lab
-from hook_world import PROMPT, SLOW, Hooks, make, poll
+from hook_world import PROMPT, SLOW, UTC, Hooks, make, poll
 
 from gitmem.agents import failures, protocol
 
@@ -149,6 +149,19 @@ def test_a_prompt_without_words_is_no_failure(hooks: Hooks) -> None:
     assert hooks.failures() == 0
     hooks.call("UserPromptSubmit")
     assert hooks.failures() == 1
+
+
+def test_what_gemini_puts_before_a_prompt_is_not_asked_about(hooks: Hooks) -> None:
+    """As Gemini CLI 0.61.0 hands over the prompt of `gemini -p`."""
+
+    def told(prompt: str) -> str:
+        payload = {"session_id": prompt, "cwd": str(hooks.repo), "prompt": prompt}
+        return hooks.run("BeforeAgent", payload, agent="gemini").stdout
+
+    before = f"<hook_context>&lt;memory>{UTC}&lt;/memory>\n{PROMPT}</hook_context>\n\n"
+    assert UTC in told(PROMPT) and UTC in told(before + PROMPT)
+    assert told(before + "please write the file") == told(before) == ""
+    assert hooks.failures() == 0
 
 
 def test_the_count_of_failures_outlives_the_log(tmp_path: pathlib.Path) -> None:

@@ -42,6 +42,7 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
 }
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
 PROMPTS = ("prompt", "user_prompt")
+_CONTEXT = "<hook_context>"
 REPLIES = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
 # Names of tools, in lower case.
@@ -87,7 +88,10 @@ def text(payload: Mapping[str, Any], *names: str) -> str:
 
 def prompt(payload: Mapping[str, Any]) -> str:
     """What the user asks, "" for none."""
-    return text(payload, *PROMPTS)
+    asked = text(payload, *PROMPTS)
+    if asked.startswith(_CONTEXT):  # `gemini -p` puts what its session's start was given before it
+        return asked.partition(_CONTEXT.replace("<", "</"))[2].lstrip()
+    return asked
 
 
 def session(payload: Mapping[str, Any]) -> str:
