@@ -143,6 +143,9 @@ def test_without_git_mem_on_path_the_installation_itself_is_started(
 def test_every_event_of_an_agent_is_one_that_the_hook_knows(agent: str) -> None:
     events = list(targets.AGENTS[agent].events)
     assert all(protocol.event_of(event) for event in events)
+    # Nothing else comes of it, and Gemini CLI waits for it at each call of its model.
+    steers = protocol.injects(agent, "PreCompact")
+    assert ("PreCompact" in map(protocol.event_of, events)) == steers
     assert protocol.event_of(events[0]) == "SessionStart" and "UserPromptSubmit" in map(
         protocol.event_of, events
     )

@@ -81,7 +81,7 @@ def _copilot(event: str, command: str) -> dict[str, Any]:
 
 
 _CODEX = "SessionStart UserPromptSubmit PostToolUse Stop SubagentStart SubagentStop"
-_GEMINI = "SessionStart BeforeAgent AfterTool AfterAgent PreCompress SessionEnd"
+_GEMINI = "SessionStart BeforeAgent AfterTool AfterAgent SessionEnd"
 _CURSOR = "sessionStart beforeSubmitPrompt afterFileEdit stop sessionEnd"
 _COPILOT = "sessionStart userPromptSubmitted postToolUse sessionEnd"
 _TRUST = "Codex asks you to review and trust new hooks before it runs them"
