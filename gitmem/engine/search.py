@@ -188,10 +188,13 @@ class Search:
         self, question: Question, near: dict[int, float], cosines: dict[int, float]
     ) -> Ranked:
         """By words and what `nearness.Vectors` found."""
+        words, ceiling = question.lexical, question.ceiling
+        nearest = list(near.items())[:CANDIDATES]
+        of_words = {row: near[row] for row in question.rows if row in near}
         cover = question.cover_of(question.rows[: verdict.LOOKED_AT])
-        hits = fused(question.lexical, near, question.ceiling, rank.ENCODER, cover)
+        hits = rank.fuse(words, nearest, of_words, ceiling, rank.ENCODER, cover)
         hits = self._reread(question, hits)
-        values = list(near.values())[:CANDIDATES]
+        values = [value for _, value in nearest]
         return hits, question.sure(hits, values, cosines, verdict.ENCODER)
 
     def _by_table(self, question: Question) -> Ranked:
@@ -317,15 +320,3 @@ class Question:
         for row, title, body, extra in self._documents.texts(missing) if missing else ():
             self._texts[row] = (f"{title} {body}".split(), extra.split())
         return {row: self._texts[row] for row in rows}
-
-
-def fused(
-    lexical: list[tuple[int, float]],
-    near: dict[int, float],
-    ceiling: float,
-    space: rank.Space = rank.TABLE,
-    cover: float = 0.0,
-) -> list[rank.Hit]:
-    """Both routes, `near` with the cosine of every row, best first."""
-    of_lexical = {row: near[row] for row, _ in lexical if row in near}
-    return rank.fuse(lexical, list(near.items())[:CANDIDATES], of_lexical, ceiling, space, cover)
