@@ -6,7 +6,7 @@ No library: importing rich would cost 34 ms of every call.
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
@@ -52,14 +52,13 @@ def hanging(text: str, most: int | None) -> list[str]:
     return [first, *(indent + line for line in rest)]
 
 
-def coloured(environ: Mapping[str, str] = os.environ) -> bool:
+def coloured() -> bool:
     """As git decides: `color.ui`, then whether a terminal is there; NO_COLOR counts below it."""
     if _ui == "always":
         return True
     wanted = _ui in ("", "auto") or is_true(_ui)
-    return (
-        wanted and is_terminal() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-    )
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return wanted and is_terminal() and not plain
 
 
 def width() -> int | None:
