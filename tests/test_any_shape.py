@@ -266,6 +266,25 @@ def test_an_id_that_is_shown_otherwise_ends_no_command(lab: Lab) -> None:
     assert {(m["memory"]["id"][-1], m["against"]["id"][-1]) for m in found} == {("m", "s")}
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({}, "forgotten by Ada, 2026-01-02"),
+        ({"author": None}, "forgotten, 2026-01-02"),
+        ({"at": "once", "reason": "old"}, "forgotten by Ada: old"),
+    ],
+)
+def test_a_list_of_forgotten_memories_says_what_a_record_says(
+    lab: Lab, said: dict[str, Any], told: str
+) -> None:
+    repo = lab.repo()
+    head = lab.git(repo, "rev-parse", "HEAD").strip()
+    line = json.dumps({**base(head, 1), "paths": []}).encode()
+    forget = {**base(head, 1, "forget"), "after": [record.version_of(line)], **said}
+    put(lab, repo, [line, json.dumps(forget).encode()])
+    assert f"({told})" in lab.mem(repo, "list", "--forgotten")
+
+
 def test_one_line_of_a_teammate_ends_no_export(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "An honest memory")

@@ -207,7 +207,8 @@ def _superseded(hit: dict[str, Any]) -> list[str]:
     remarks = [hit["status"]] if hit.get("status", "active") != "active" else []
     if forgotten := hit.get("forgotten"):
         by, reason = str(forgotten["author"] or "").split(" <")[0], forgotten["reason"]
-        said = f"forgotten by {by}, {str(forgotten['at'] or '')[:10]}"
+        told = [f"forgotten by {by}" if by else "forgotten", str(forgotten["at"] or "")[:10]]
+        said = ", ".join(filter(None, told))
         remarks = [f"{said}: {reason}" if reason else said]
     if elsewhere := hit.get("superseded_on"):
         branch, commit = elsewhere["branch"], elsewhere["commit"]
