@@ -166,6 +166,7 @@ def reading(id: str) -> list[list[str]]:
         ["log"],
         ["why", "f0.txt"],
         ["why", "f0.txt:1"],
+        ["why", "."],
         ["blame", "f0.txt"],
         ["diff", "HEAD~1..HEAD"],
         ["check"],

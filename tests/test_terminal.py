@@ -26,7 +26,7 @@ from gitmem.cli import run
 from gitmem.cli.common import opened
 from gitmem.core import record
 from gitmem.memory import commit_hits
-from gitmem.render import progress, terminal
+from gitmem.render import memory_text, progress, terminal
 
 LONG = (
     "Use PostgreSQL, not MongoDB: orders and invoices share a transaction, and the two-phase"
@@ -231,6 +231,24 @@ def test_a_long_text_without_spaces_is_measured_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(terminal, "_cells", lambda char: asked.append(char) or count(char))
     assert "".join(terminal.folded(text, 76)) == text
     assert len(asked) < 4 * len(text)
+
+
+@pytest.mark.quick
+def test_what_stands_below_a_hit_is_no_wider_than_the_terminal_and_steers_it_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    anchor = {"commit": None, "branch": None, "state": "reachable"}
+    item = {"id": "\x1b[1m" * 9, "kind": "commit", "title": "t", "body": "b\n\n" * 9, "type": None}
+    item |= {"author": None, "created_at": None, "tags": [], "paths": [], "scope": None}
+    note = "about src/a.py under the name " + "src/" * 12 + "\x1b[31mb.py; about its directory src"
+    memory_text.hit({**item, "anchor": anchor, "provenance": None}, note)
+    text = capsys.readouterr().out
+    assert all(terminal.cells(line) <= 40 for line in text.splitlines()) and "\x1b" not in text
+    told = "".join(text.split())
+    assert "<1b>[31mb.py" in told and "gitmemshow<1b>[1m" in told
 
 
 class _Screen(io.StringIO):

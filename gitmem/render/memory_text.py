@@ -53,7 +53,7 @@ def hits(
 
 
 def _last(text: str) -> None:
-    for line in hanging(text, width()):
+    for line in hanging(safe(text), width()):
         show((line, "dim"))
 
 
@@ -85,8 +85,9 @@ def hit(item: dict[str, Any], note: str = "") -> None:
             f"… {many(len(lines) - limit, 'more line')}: git mem show {item['id'][:8]}",
             *notes,
         ]
-    for line in notes:
-        show(("    " + line, "dim"))
+    for told in map(safe, notes):  # they name paths and ids
+        for line in folded(told, most - 4) if most else [told]:
+            show(("    " + line, "dim"))
 
 
 def _head(item: dict[str, Any], most: int | None) -> list[Span]:
