@@ -14,8 +14,6 @@ import pytest
 from client.harness import Client
 from conftest import Lab, until
 
-from gitmem.agents import session
-
 UTC = "all timestamps are UTC, the interface converts"
 CERT = "the staging certificate expires on Friday"
 
@@ -113,19 +111,6 @@ def test_a_tool_use_reaches_the_session_and_the_receipt(
     until(lambda: sessions(lab, project) != [])
     (receipt,) = sessions(lab, project)
     assert (receipt["agent"], receipt["files"]) == ("claude", 1)
-
-
-def test_a_command_that_failed_is_noted_by_its_tool(client: Client, project: pathlib.Path) -> None:
-    client.prompt(
-        project,
-        "try it",
-        "--allowedTools",
-        "Bash",
-        replies=[{"tool": "Bash", "input": {"command": "exit 3"}}, {"text": "done"}],
-    )
-    (noted,) = (project / ".git/mem/sessions").iterdir()
-    failed = [values for kind, _, values, _ in session.entries(str(noted)) if kind == "failed"]
-    assert failed == [["Bash"]]
 
 
 def test_a_file_that_is_read_brings_what_is_known_about_it_where_the_setting_says_so(

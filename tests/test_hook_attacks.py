@@ -130,10 +130,7 @@ def test_no_text_of_an_agent_is_on_the_disk_afterwards(hooks: Hooks) -> None:
             "PostToolUse",
             {"tool_name": "Edit", "tool_input": {"file_path": "f0.txt", "new_string": word}},
         ),
-        (
-            "PostToolUseFailure",
-            {"tool_name": "Bash", "tool_input": {"command": word}, "error": word},
-        ),
+        ("PostToolUseFailure", {"tool_name": word, "tool_input": {}, "error": word}),
         ("Stop", {"last_assistant_message": word}),
         ("SubagentStart", {"agent_id": word, "agent_type": word}),
         ("PreCompact", {"custom_instructions": word}),

@@ -51,11 +51,6 @@ FIELDS: dict[str, dict[str, Any]] = {
         "tool_input": {"file_path": "f0.txt"},
         "tool_response": {},
     },
-    "PostToolUseFailure": {
-        "tool_name": "Bash",
-        "tool_input": {"command": "make"},
-        "error": "Exit code 2",
-    },
     "SubagentStart": {"agent_id": "a1", "agent_type": "general-purpose"},
     "SessionEnd": {"reason": "other"},
 }
@@ -67,7 +62,6 @@ FILES = {
     "UserPromptSubmit": 16,
     "PreToolUse": 16,
     "PostToolUse": 12,
-    "PostToolUseFailure": 12,
     "Stop": 10,
     "SubagentStart": 16,
     "SubagentStop": 10,
@@ -201,7 +195,7 @@ def test_a_hook_starts_no_process_opens_few_files_and_loads_nothing_slow(
             )
         )
     }
-    if event in ("Stop", "SubagentStop", "PostToolUse", "PostToolUseFailure", "SessionEnd"):
+    if event in ("Stop", "SubagentStop", "PostToolUse", "SessionEnd"):
         assert (
             not {name for name in ours if name.startswith(("gitmem.engine", "gitmem.signing"))}
             and "_sqlite3" not in loaded

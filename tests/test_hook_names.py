@@ -53,15 +53,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
             "tool_input": {"input": f"*** Begin Patch\n*** Update File: {TOKEN}\n*** End Patch"},
         },
     ),
-    # cut after 64 characters, the token is none that a rule knows
-    (
-        "PostToolUseFailure",
-        {"tool_name": "x" * 24 + ":" + TOKEN, "tool_input": {}, "error": "no such tool"},
-    ),
-    (
-        "PostToolUseFailure",
-        {"tool_name": "Read", "tool_input": {"file_path": TOKEN}, "error": "gone"},
-    ),
     ("SessionEnd", {"reason": TOKEN}),
     ("SessionStart", {"source": TOKEN}),
 ]

@@ -214,7 +214,6 @@ A_SESSION = sorted(
         "SessionStart",
         "UserPromptSubmit",
         "PostToolUse",
-        "PostToolUseFailure",
         "Stop",
         "SessionEnd",
     )

@@ -111,7 +111,6 @@ def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(pla
     session.Notes(place.mem, name).add("start", ["a source with words"])
     place.shown(name, [*place.ids, "not an id", "secret=word"])
     session.Notes(place.mem, name).add("touched", ["db/secret.sql"])
-    session.Notes(place.mem, name).add("failed", ["secret"])
     session.Notes(place.mem, name).add("end", ["a reason with words"])
     assert place.tend() == 1
     assert not [

@@ -63,7 +63,7 @@ def test_read_gives_each_value_once_in_its_first_order_and_a_list_for_every_kind
         session.Notes(mem, "s1").add("touched", [path])
     found = session.Notes(mem, "s1").read()
     assert found["touched"] == ["src/a.py", "src/b.py"]
-    assert found["failed"] == [] and set(found) == set(session.KINDS)
+    assert found["cited"] == [] and set(found) == set(session.KINDS)
     assert session.Notes(mem, "never").read()["shown"] == []
 
 

@@ -1,8 +1,8 @@
 """What a hook does about each event: one function an event, chosen by `HANDLERS`.
 
 Promises. Context goes only where an agent takes it (`protocol.injects`), and no memory is shown
-twice in a session. Files a tool changed and tools that failed are noted by path and name, unless
-one of these names looks like a secret (`core/redact`). No text of a prompt, a command, an answer or
+twice in a session. Files a tool changed are noted by path, unless a name looks like a secret
+(`core/redact`). No text of a prompt, a command, an answer or
 a memory is kept, unless `mem.capture` is `all`: then prompts, answers and descriptions of tool
 calls wait in the spool for the worker (`capture/sources`). Stop prints nothing, since any output
 would start another turn; the memories shown in the session whose ids its answer names are noted.
@@ -198,15 +198,9 @@ def _post_tool_use(call: Call) -> None:
     if not name:
         call.failed("no tool in the input")
         return
-    if call.payload.get("is_interrupt") is True:  # the user stopped it
-        return
     paths = _paths(call)
-    failed = call.event == "PostToolUseFailure" or protocol.failed(call.payload)
-    touched = bool(paths) and protocol.edits(name) and not failed
-    if not (failed or touched) or _secret(_names(call, paths)):
-        return
-    if failed:
-        call.notes.add("failed", [name, *paths])
+    touched = paths and protocol.edits(name) and not protocol.failed(call.payload)
+    if not touched or _secret(_names(call, paths)):
         return
     call.notes.add("touched", paths)
     if _captures(call):
@@ -355,10 +349,10 @@ HANDLERS: dict[str, Callable[[Call], None]] = {
     "UserPromptSubmit": _user_prompt_submit,
     "PreToolUse": _pre_tool_use,
     "PostToolUse": _post_tool_use,
-    "PostToolUseFailure": _post_tool_use,
     "Stop": _stop,
     "SubagentStart": _subagent_start,
     "SubagentStop": _note_cited,
     "PreCompact": _pre_compact,
     "SessionEnd": _session_end,
+    protocol.IGNORED: lambda call: None,
 }

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 EVENTS = tuple(
-    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure Stop SubagentStart"
-    " SubagentStop PreCompact SessionEnd".split()
+    "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SubagentStart SubagentStop"
+    " PreCompact SessionEnd".split()
 )
+IGNORED = "Ignored"  # an event that entries of earlier versions still tell
 
 # Our name of an event by each agent's name, in lower case and without `-` and `_`: settings files
 # and manuals of one agent do not always agree on them.
@@ -39,6 +40,7 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
     "notify": "Stop",
     "agentturncomplete": "Stop",
     "precompress": "PreCompact",
+    "posttoolusefailure": IGNORED,
 }
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
 PROMPTS = ("prompt", "user_prompt")
@@ -152,7 +154,7 @@ def files(payload: Mapping[str, Any]) -> list[str]:
 
 
 def failed(payload: Mapping[str, Any]) -> bool:
-    """Whether the tool's answer says that it failed; False from agents with an event for that."""
+    """Whether the tool's answer says that it failed."""
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, str) and answer.startswith("{"):
         answer = _object(answer)

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # "shown": `name=value` words about the call, then ids of memories; "touched": paths from the top of
-# the tree; "failed": a tool and its paths; "cited": ids that an answer named; "start": its source
-# (startup, resume ...); "context": the model's context was emptied (compact, clear); "end": the
-# reason; "receipt": the last line that receipts tell of; "id": the session's id, in the first line.
-KINDS = ("shown", "touched", "failed", "cited", "start", "context", "end", "receipt", "id")
+# the tree; "cited": ids that an answer named; "start": its source (startup, resume ...); "context":
+# the model's context was emptied (compact, clear); "end": the reason; "receipt": the last line that
+# receipts tell of; "id": the session's id, in the first line.
+KINDS = ("shown", "touched", "cited", "start", "context", "end", "receipt", "id")
 ROUTES = ("start", "prompt", "subagent", "compact", "tool")
 
 DIR = "sessions"
 OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
 MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
-_LESS = MOST // 2  # beyond them no "touched" and "failed": there is always room for "shown"
+_LESS = MOST // 2  # beyond them no "touched": there is always room for "shown"
 _VALUE = 4096  # characters of a value; a longer one is left out
 _VALUES = 64  # of one call: a block names 40 memories, a tool 50 files at most
 
@@ -66,7 +66,7 @@ class Notes:
         """Adds one line; whether it is in the file: not where that is full or `mem_dir` lacks."""
         if not self.session or kind not in KINDS:
             return False
-        most = _LESS if kind in ("touched", "failed") else MOST
+        most = _LESS if kind == "touched" else MOST
         return _append(self._path, _line("id", [self.session]), _line(kind, values), most)
 
     def add_shown(
