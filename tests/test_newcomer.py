@@ -130,7 +130,8 @@ def test_a_dry_run_of_an_export_says_would(lab: Lab, repo: pathlib.Path) -> None
 
 
 def test_install_says_what_to_look_at_and_how_to_take_it_back(lab: Lab, repo: pathlib.Path) -> None:
-    said = lab.mem(repo, "install", "claude")
+    said = lab.mem(repo, "install", "claude", "--allow")
+    assert "\nClaude Code: permission Bash(git mem *) in '" in said
     assert "`git mem context` shows what a session is told" in said
     assert "`git mem uninstall claude` takes this back" in said
 

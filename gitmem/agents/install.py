@@ -288,6 +288,7 @@ def _enter(
     if not log.write(path, agent.name, text, doc.text, doc.spans, **note):
         return []
     what = [f"hooks in '{path}': {', '.join(commands)}"] if commands else []
+    what += [f"permission {PERMISSION} in '{path}'"] if adds else []
     what += [f"MCP server in '{path}'"] if server else []
     return [f"{agent.title}: {one}" for one in what]
 
