@@ -155,6 +155,7 @@ def test_a_hit_shows_its_last_line_instead_of_one_that_counts_it(
 def test_nothing_found_is_said_of_what_was_asked_for(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "remember", "a fact")
     assert lab.mem(repo, "list", "--stale") == "no stale memories\n"
+    assert lab.mem(repo, "list", "--at", "HEAD~1") == "no memories at HEAD~1\n"
     said = lab.mem(repo, "recall", "rows", "--only", "history", "--until", "2001-01-01", rc=(1,))
     assert said == "MISS: nothing passes this filter\n"
     assert lab.mem(repo, "review", "--decided", rc=(1,)) == "nothing waits, nothing was decided\n"

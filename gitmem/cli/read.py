@@ -119,7 +119,8 @@ def list_command(
         if not found.items:
             narrowed = "" if conditions.empty else " pass this filter"
             kind = "forgotten " if forgotten else "stale " if stale else ""
-            write(f"no {kind}memories{narrowed}")
+            at = f" at {filters.at}" if filters.at else ""
+            write(f"no {kind}memories{at}{narrowed}")
         render.left_out(_left_out(found))
     tell_elsewhere(store)
     return 0
