@@ -41,6 +41,17 @@ def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) 
     )
 
 
+def test_what_the_remote_has_in_another_note_is_not_sent(team: Team, lab: Lab) -> None:
+    """Who lacks the commit, or finds its note full, has the line in a continuation."""
+    a, b = team.clone("a"), team.clone("b")
+    lab.git(a, "commit", "-q", "--allow-empty", "-m", "not pushed")
+    lab.mem(a, "remember", f"the public test key is {SECRET}", "--allow-secret")
+    lab.mem(a, "sync", "--allow-secret")
+    lab.mem(b, "remember", "said in b")
+    said = json.loads(lab.mem(b, "sync", "--json"))
+    assert [text["body"] for text in said["texts"]] == ["said in b"]
+
+
 def test_memories_of_a_commit_that_one_clone_lacks_do_not_merge_for_ever(
     team: Team, lab: Lab
 ) -> None:

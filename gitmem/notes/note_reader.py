@@ -109,13 +109,17 @@ class NoteReader:
         return notetree.contents(self.git, notes, missing, unread)
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
-        """(key, line) that a notes commit has and `other` ("" for none) lacks."""
+        """(key, line) that a notes commit has and `other` ("" for none) lacks, in whatever note of
+        the same commit.
+        """
         mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
         if mine is None:
             return
         try:
             pairs = [(mine.tree, theirs.tree)] if theirs else []
             came = list(notetree.lines_gone(self.git, pairs, strict=True))
+            if theirs:
+                came = TreeEdit(self.git, theirs.tree, self.hex_len).unknown(came)
         except GitFailed:  # a part of either is not here
             theirs = None
         yield from came if theirs else self.contents(mine)
