@@ -74,6 +74,20 @@ def test_memories_of_a_commit_that_one_clone_lacks_do_not_merge_for_ever(
     assert "about a commit that b lacks" in lab.git(a, "notes", f"--ref={REF}", "show", "HEAD")
 
 
+@pytest.mark.parametrize("kind", ["each has a commit of its own", "a note is full in each"])
+def test_clones_with_the_same_lines_in_other_notes_agree(team: Team, lab: Lab, kind: str) -> None:
+    clones = [team.clone(name) for name in "abc"]
+    for clone in clones:
+        if kind.startswith("each"):
+            lab.git(clone, "commit", "-q", "--allow-empty", "-m", "not pushed")
+        rows = [json.dumps({"body": f"{clone.name} {n} " + "word " * 4000}) for n in range(3)]
+        lab.run(clone, "git-mem", "remember", "--jsonl", "-", stdin="\n".join(rows))
+    for clone in clones * 3:
+        lab.mem(clone, "sync")
+    tips = {lab.git(repo, "rev-parse", REF) for repo in (team.hub, *clones)}
+    assert len(tips) == 1 and all(len(team.bodies(clone)) == 9 for clone in clones)
+
+
 def test_a_sync_that_brings_nothing_new_wakes_nobody(team: Team, lab: Lab) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "remember", "retries need jitter")

@@ -139,7 +139,7 @@ class Notes(NoteReader):
         groups: dict[str, list[bytes]] = {}
         for anchor, line in items:
             groups.setdefault(anchor, []).append(line)
-        edit.add_all(groups)
+        edit.add_all(groups, {key for key, _ in plan.found if edit.anchor_of(key) == key})
         for key, blob in plan.carried:
             edit.carry(key, blob)
         return self._commit(edit, plan, message, identity)

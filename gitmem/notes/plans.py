@@ -202,9 +202,10 @@ def _follow(
         pairs = [(base.tree, theirs.tree)]
         gone = list(notetree.lines_gone(notes.git, pairs, strict=True))
         left = [(key, line) for key, line in gone if not tombstones.doom(line)]
-        # A clone that lacks a commit has its lines in continuations; who has it keeps its note.
+        # Who lacks a commit may have its lines in continuations; who has it keeps its note.
         edit = TreeEdit(notes.git, theirs.tree, notes.hex_len)
-        own = any(edit.anchor_of(key) == key and notes.git.local.get(key) for key, _ in left)
+        bare = [key for key, _ in left if edit.anchor_of(key) == key and not edit.has_note(key)]
+        own = any(map(notes.git.local.get, bare))
         if forged or own or edit.unknown(left):
             return None
     elif forged or not theirs.complete:

@@ -8,7 +8,7 @@ the first did. Lines already there are kept byte for byte; two paths of one note
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ..git.gitcmd import Git
 from ..git.object_reader import TooLarge
@@ -71,14 +71,23 @@ class TreeEdit:
             self._anchors[key] = key if anchor is None else anchor
         return self._anchors[key]
 
-    def add_all(self, groups: Mapping[str, list[bytes]]) -> None:
-        """`add` for each anchor. What git has of them is asked for together: in half the time."""
+    def has_note(self, commit: str) -> bool:
+        return bool(self._tree.notes(commit))
+
+    def add_all(self, groups: Mapping[str, list[bytes]], noted: Container[str] = ()) -> None:
+        """`add` for each anchor. What git has of them is asked for together: in half the time.
+        `noted`: another clone has lines in the notes of these commits, where they stay, also if a
+        commit is not here: two clones that lack each other's would else go on uniting for ever.
+        """
         anchors = list(groups)
         for start in range(0, len(anchors), _TOGETHER):
             part = anchors[start : start + _TOGETHER]
             commits = [anchor for anchor in part if anchor not in ("", PURGED)]
             found = self._git.local.get_many(commits)
-            self._here = {anchor: bool(one) for anchor, one in zip(commits, found, strict=True)}
+            self._here = {
+                anchor: bool(one) or anchor in noted
+                for anchor, one in zip(commits, found, strict=True)
+            }
             self._read_together([blob for anchor in part for _, blob in self._tree.notes(anchor)])
             for anchor in part:
                 self.add(anchor, groups[anchor])
