@@ -109,6 +109,11 @@ class Store:
         self.wrote += done.lines
         return done
 
+    def replant(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
+        """Begins a scope's notes anew: one commit with all lines and `items`, less purged ones."""
+        self._former(scope)  # what only the cache has is brought back first
+        self.notes(scope).replant(items, message, self.identity)
+
     def settle(self, message: str) -> Written:
         """Puts back what stock git took out of the team's notes, and purged lines out."""
         return self.team.settle(message, self.identity, self._former("team"))

@@ -379,12 +379,13 @@ def test_where_memories_stand_is_in_the_notes_alone(steps: list[tuple[Any, ...]]
             store.close()
 
 
-@pytest.mark.parametrize("writes", ["remember new", "sync"])
+@pytest.mark.parametrize("writes", ["sync", "remember new", "purge --force {}"])
 def test_what_a_rewrite_of_all_refs_left_out_is_in_the_notes_again(lab: Lab, writes: str) -> None:
     """`git filter-repo --path src` drops the notes, the backup, the reflogs, and their objects."""
     hub(lab)
     repo = clone(lab, "a")
-    gone, edited, _ = (tell(repo, text) for text in ("a slip", "one of ours", "another"))
+    texts = ("a slip", "one of ours", "another", "a later slip")
+    gone, edited, _, later = (tell(repo, text) for text in texts)
     lab.mem(repo, "purge", gone, "--force")
     lab.mem(repo, "edit", edited, "-m", "one of ours, reworded")
     tell(repo, "one of mine", scope="private")
@@ -396,9 +397,11 @@ def test_what_a_rewrite_of_all_refs_left_out_is_in_the_notes_again(lab: Lab, wri
     lab.git(repo, "prune", "--expire=now")
     for path in (repo / ".git/mem").glob("recent-*"):  # they hold the last half MiB
         path.unlink()
-    lab.mem(repo, *writes.split())
+    lab.mem(repo, *writes.format(later).split())
+    purges = "purge" in writes
     lab.mem(repo, "remember", "a new one of mine", "--private")
     shutil.rmtree(repo / ".git" / "mem")
     after = {m["id"]: m for m in lab.json(repo, "list") if "new" not in m["body"]}
-    assert after == {m["id"]: m for m in before} and len(after) == 3
-    assert len([r for r in lab.lines(repo) if '"op":"purge"' in r]) == 1
+    kept = {m["id"]: m for m in before if not (purges and m["id"] == later)}
+    assert after == kept and len(after) == 4 - purges
+    assert len([r for r in lab.lines(repo) if '"op":"purge"' in r]) == 1 + purges

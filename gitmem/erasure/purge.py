@@ -55,7 +55,7 @@ def purge(store: Store, target: Target) -> Report:
     capture_exclusions.close(store.repo.common_dir, target.records)
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
-    store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)
+    store.replant(target.scope, [(PURGED, line)], MESSAGE)
     report, _ = _carry_through(store, target, settled)
     report.lines = len(target.records) or 1
     report.tombstones = [record.version_of(line)]
