@@ -147,8 +147,10 @@ def test_the_file_is_for_its_owner_alone_and_says_how_many(place: Place) -> None
     assert lab.json(repo, "ui", "--output", str(file)) == {"file": str(file), "memories": 1}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert data_of(file.read_text())["memories"][0]["body"] == EVIL
-    printed = lab.mem(repo, "ui", "--output", "-")
-    assert data_of(printed)["memories"][0]["body"] == EVIL and not (repo / "-").exists()
+    argv = (sys.executable, "-m", "gitmem", "ui", "--output", "-")
+    env = {**lab.env, "PYTHONIOENCODING": "latin-1"}
+    printed = subprocess.run(argv, cwd=repo, env=env, capture_output=True, check=True).stdout
+    assert data_of(printed.decode())["memories"][0]["body"] == EVIL and not (repo / "-").exists()
     done = lab.run(repo, sys.executable, "-m", "gitmem", "ui", "--scope", "mine")
     assert done.returncode == 2 and "team or private" in done.stderr
 

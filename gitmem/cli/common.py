@@ -68,6 +68,13 @@ def write(text: str = "") -> None:
     say(text, sys.stdout)
 
 
+def write_as_file(texts: Iterable[str]) -> None:
+    """Standard output in UTF-8, as a file is, whatever the locale: other programs read it."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.stdout.writelines(texts)
+
+
 def write_json(value: Any) -> None:
     """One line of JSON, exact, with controls and hidden characters as escapes; readable where the
     output is UTF-8, else all ASCII.

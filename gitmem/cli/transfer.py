@@ -10,7 +10,7 @@ from ..memory import listing, transfer
 from ..migration import vault
 from ..store import Store
 from .claude import export_claude
-from .common import write, write_file
+from .common import write, write_as_file, write_file
 from .options import Answer, argument, command, flag, number, one_of, text
 
 
@@ -65,10 +65,9 @@ def export_command(
         write(f"{many(len(items), 'memory')} written to '{output}'")
         return 0
     if render.is_terminal():
-        lines = (render.safe(text, lines=True) for text in lines)
-    elif hasattr(sys.stdout, "reconfigure"):  # as a file is, whatever the locale: `import` reads it
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    sys.stdout.writelines(lines)
+        sys.stdout.writelines(render.safe(text, lines=True) for text in lines)
+    else:
+        write_as_file(lines)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,7 @@ from ..core.plural import many
 from ..store import Store
 from ..ui import page, page_data, page_server
 from . import decide
-from .common import warn
+from .common import warn, write_as_file
 from .options import Answer, command, flag, one_of, text
 from .review import find_item
 
@@ -33,7 +32,7 @@ def ui_command(
         made = page_data.gather(store, scope)
         html = page.joined(made).html
         if output == "-":  # standard output, as everywhere
-            sys.stdout.write(html)
+            write_as_file([html])
             return 0
         _write_private(output, html)
         count = len(made.get("memories", ()))
