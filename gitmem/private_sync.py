@@ -92,6 +92,8 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
             f"'{name}' is where the team's memories are: whoever may fetch any ref there can read"
             " these, too"
         )
+    if not dry:  # as the team's push begins: what only the cache has goes, too
+        report.purged = store.settle("git mem: push", "private").replaced
     brought = dry  # whether the look may have left purged text here
     try:
         for attempt in sync.attempts():

@@ -114,9 +114,9 @@ class Store:
         self._former(scope)  # what only the cache has is brought back first
         self.notes(scope).replant(items, message, self.identity)
 
-    def settle(self, message: str) -> Written:
-        """Puts back what stock git took out of the team's notes, and purged lines out."""
-        return self.team.settle(message, self.identity, self._former("team"))
+    def settle(self, message: str, scope: str = "team") -> Written:
+        """Puts back what stock git took out of a scope's notes, and purged lines out."""
+        return self.notes(scope).settle(message, self.identity, self._former(scope))
 
     def _former(self, scope: str) -> str:
         """The tip the cache remembers: it helps where the ref was deleted since. Where its commits

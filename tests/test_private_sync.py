@@ -185,6 +185,20 @@ def test_a_look_at_what_still_holds_purged_text_leaves_none_here(
     assert "zebra" not in lab.git(first, "cat-file", "--batch-all-objects", "--batch")
 
 
+def test_private_notes_that_only_the_cache_still_has_are_given_too(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
+    _, first, _ = clones
+    lab.mem(first, "remember", "mine", "--private")
+    assert lab.json(first, "list")
+    for ref in ("refs/notes/mem/private", f"{BACKUPS}mem/private"):
+        lab.git(first, "update-ref", "-d", ref)
+    lab.git(first, "prune", "--expire=now")
+    for path in (first / ".git/mem").glob("recent-*"):
+        path.unlink()
+    assert lab.json(first, "push", "--private-to", "origin")["sent"] == 1
+
+
 def test_without_an_address_nothing_private_is_united(
     lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
 ) -> None:
