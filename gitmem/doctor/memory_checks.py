@@ -52,8 +52,8 @@ def _scope(store: Store, scope: str) -> Iterator[Finding]:
     elif memories:
         gone = f"{scope}: '{ref}' is gone, and its commits are not here"
         text = f"{gone}; the cache still has {memories} of its memories"
-        hint = "`git mem export` prints them, before the cache is lost, too"
-        yield Finding(BAD, text, hint)
+        hint = f"the next write to it puts them back; {REPAIRS}"
+        yield Finding(BAD, text, hint, partial(_mend, store, scope))
     else:
         yield Finding(OK, f"{scope}: no memories yet")
 
@@ -73,12 +73,12 @@ def _put_back(store: Store, scope: str) -> Iterator[Finding]:
 
 
 def _mend(store: Store, scope: str) -> str:
-    """Puts together what of the ref can be read."""
+    """Puts together what of the ref can be read, and what the cache has where it is gone."""
     notes = store.notes(scope)
     before = notes.git.resolve(notes.ref)
     ref_repair.mend(notes.git, notes.ref, asked=True)
     notes.git.close()  # it has read the ref as it was
-    notes.settle("git mem: mend", store.identity)
+    store.settle("git mem: mend", scope)
     tip = notes.tip()
     if tip and (gone := ref_repair.missing(notes.git, tip)):
         raise MemError(
