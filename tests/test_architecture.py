@@ -341,7 +341,14 @@ def test_no_file_is_larger_than_one_can_hold_in_mind() -> None:
 
 
 # 20 ms and more each, and no daily command needs them.
-UNWANTED = {"ssl", "logging", "gitmem.models.fetch", "gitmem.doctor", "gitmem.capture.classify"}
+UNWANTED = {
+    "ssl",
+    "logging",
+    "gitmem.models.fetch",
+    "gitmem.doctor",
+    "gitmem.capture.classify",
+    "gitmem.capture.markers",
+}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 from .. import setup, sync
 from ..agents import receipts
 from ..anchors import anchor_state_update
-from ..capture import commitlog, suggestions
+from ..capture import suggestions
 from ..core.errors import MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
@@ -272,5 +272,7 @@ def config_command(
         value = settings.check(short, settings.SETTINGS[short][0], value)
         store.repo.git.run("config", "--local", key, value)
         if short == "capture" and store.settings["capture"] == "false":
+            from ..capture import commitlog  # 20 ms, which `status` would wait for
+
             commitlog.begin(store.repo)
     return Answer({"name": key, "value": value})
