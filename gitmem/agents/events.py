@@ -159,7 +159,7 @@ def _user_prompt_submit(call: Call) -> None:
         return
     prompt = protocol.prompt(call.payload)
     if not prompt:  # of a picture alone Claude Code gives ""
-        if call.payload.keys().isdisjoint(protocol.PROMPTS):
+        if "" not in map(call.payload.get, protocol.PROMPTS):
             call.failed("no prompt in the input")
         return
     if _captures(call):
