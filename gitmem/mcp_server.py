@@ -70,7 +70,7 @@ class Tools:
         only: Literal["", "memories", "history"] = "",
     ) -> str:
         """Find memories, and commits, by words and by meaning; one line each."""
-        where: Conditions = {"types": types or [], "paths": paths or []}
+        where: Conditions = {"types": types or [], "paths": _filled(paths)}
         found = self._mem.recall(query, limit=limit, only=only, **where)
         hits = found["hits"] if found["verdict"] != "MISS" else []
         return "\n".join([render.verdict({**found, "hits": hits}), *map(render.line, hits)])
@@ -89,7 +89,7 @@ class Tools:
         private: Annotated[bool, Field(description="Never pushed")] = False,
     ) -> str:
         """Keep a decision, dead end, gotcha or fix, at the present commit."""
-        given: Fields = {"type": type, "title": title, "tags": tags or [], "paths": paths or []}
+        given: Fields = {"type": type, "title": title, "tags": tags or [], "paths": _filled(paths)}
         if private:
             given["scope"] = "private"
         stored = self._mem.remember(text, **given)
@@ -160,6 +160,11 @@ def _answering(function: _Answer, refusal: type[Exception] = ToolError) -> _Answ
         return f"{text[:ROOM]}\n… {len(text) - ROOM} more characters: `git mem show ID` has all"
 
     return answer
+
+
+def _filled(values: list[str] | None) -> list[str]:
+    """A list as a model gives it, which may fill what it does not need with "" or nothing."""
+    return [value for value in values or () if value]
 
 
 def _whole(item: Hit) -> str:

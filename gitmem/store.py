@@ -98,30 +98,27 @@ class Store:
         return beside if name == ".git" and not self.repo.bare else self.repo.git_dir
 
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
-        notes = self.notes(scope)
-        notes.append(items, message, self.identity, self._former(scope))
+        self._whole(scope).append(items, message, self.identity, self._former(scope))
         self.wrote += len(items)
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
-        notes = self.notes(scope)
-        done = notes.unite(theirs, message, self.identity, self._former(scope))
+        done = self._whole(scope).unite(theirs, message, self.identity, self._former(scope))
         self.wrote += done.lines
         return done
 
     def replant(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Begins a scope's notes anew: one commit with all lines and `items`, less purged ones."""
-        self._former(scope)  # what only the cache has is brought back first
-        self.notes(scope).replant(items, message, self.identity)
+        self._whole(scope).replant(items, message, self.identity)
 
     def settle(self, message: str, scope: str = "team") -> Written:
         """Puts back what stock git took out of a scope's notes, and purged lines out."""
-        return self.notes(scope).settle(message, self.identity, self._former(scope))
+        return self._whole(scope).settle(message, self.identity, self._former(scope))
 
-    def _former(self, scope: str) -> str:
-        """The tip the cache remembers: it helps where the ref was deleted since. Where its commits
-        are gone, too (`git filter-repo` leaves out what is not below its --path), the notes get
-        the lines that the cache has: it would show them, and soon be the only place they are in.
+    def _whole(self, scope: str) -> Notes:
+        """A scope's notes before a write. Where their ref is gone with its commits (`git
+        filter-repo` leaves out what is not below its --path), they first get the lines that the
+        cache has: it would show them, and soon be the only place they are in.
         """
         notes = self.notes(scope)
         if not notes.tip():
@@ -130,8 +127,12 @@ class Store:
                 held, _ = self.with_cache(lambda cache: index.held(cache, scope), refresh=False)
                 items = [(_anchor(r, self.repo.hex_len), r.line) for r in held]
                 notes.append(items, "git mem: what the cache still had", self.identity)
+        return notes
+
+    def _former(self, scope: str) -> str:
+        """The tip the cache remembers: it helps where the ref was deleted since."""
         with contextlib.suppress(sqlite3.Error):
-            return self._cache.meta("tip:" + notes.ref) if self._cache else ""
+            return self._cache.meta("tip:" + self.notes(scope).ref) if self._cache else ""
         return ""
 
     @functools.cached_property

@@ -141,7 +141,7 @@ def test_a_writer_that_holds_the_lock_is_no_damage(repo: pathlib.Path) -> None:
         (found,) = memory_checks.cached(store)
         assert found.level == OK
     (found,) = memory_checks.cached(store)
-    assert found.level == OK and "1 memories" in found.text
+    assert found.level == OK and "1 memory" in found.text
     opened.close()
     store.close()
 

@@ -62,7 +62,7 @@ def test_an_agent_keeps_finds_shows_and_hides(lab: Lab, repo: pathlib.Path) -> N
         said = await call(client, "remember", text=TEXT, type="decision", paths=["db/"])
         assert said.startswith("stored ") and TEXT in said
         id = said.split()[1]
-        found = await call(client, "recall", query=QUESTION)
+        found = await call(client, "recall", query=QUESTION, paths=[""])
         assert found.startswith("HIT: 1 among 1 memory\n" + id) and "db/" in found
         assert TEXT in await call(client, "show", ids=[id])
         assert json.loads(await call(client, "status"))["memories"] == 1

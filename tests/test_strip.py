@@ -281,6 +281,7 @@ def test_what_is_kept_back_may_be_written_otherwise(text: str) -> None:
         "memory: 120 MB\ntype: x",
         "deadbeef 2026-11-22 was the release",
         "remembered the [team] lunch",
+        "commit d4ff89a4 [team] rewritten by Ana",
         "# Memory of the team",
     ],
 )

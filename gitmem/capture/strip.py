@@ -283,6 +283,7 @@ def _end(text: str, at: int, name: str) -> int:
 
 _HEX = frozenset("0123456789abcdef")
 _WAYS = ("hybrid", "bm25", "vector")
+_STORED = ("remembered", "stored", "duplicate")
 _SCOPES = ("[team]", "[private]")
 _DETAIL = "    "  # recall's second lines, and the body that show prints
 _WROTE = ("wrote:", "writes:", "said:")
@@ -356,8 +357,10 @@ def _hit(line: str) -> bool:
     if len(words) < 3:
         return False
     id, number, kind = words[:3]
-    if not _id(id):
+    if id in _STORED:
         return _id(number) and kind in _SCOPES
+    if not _id(id):
+        return False
     scored = len(number) == 4 and number[1] == "." and kind in _WAYS
     dated = len(number) == 10 and number[4] == number[7] == "-" and number[:4].isdigit()
     return scored or (dated and kind.endswith(":"))
