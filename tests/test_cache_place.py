@@ -297,16 +297,3 @@ def test_unreadable_cache_answers_from_memory(shop: Shop, monkeypatch: pytest.Mo
     monkeypatch.setattr(cache_file, "connect", refuse)
     assert shop.answers() == shop.right
     assert len(shop.said) == 1
-
-
-def test_memories_of_another_namespace_are_not_in_the_answers(lab: Lab) -> None:
-    repo = lab.repo()
-    other = {"GIT_MEM_REF": "other"}
-    lab.mem(repo, "remember", "invoices are kept in cents")
-    lab.mem(repo, "list")
-    done = lab.run(repo, "git-mem", "list", "--json", env=other)
-    assert json.loads(done.stdout) == [] and "of another mem.ref" in done.stderr
-    lab.run(repo, "git-mem", "remember", "receipts are kept as ZFS snapshots", env=other)
-    assert [m["body"] for m in lab.json(repo, "list")] == ["invoices are kept in cents"]
-    there = json.loads(lab.run(repo, "git-mem", "list", "--json", env=other).stdout)
-    assert [m["body"] for m in there] == ["receipts are kept as ZFS snapshots"]

@@ -265,17 +265,6 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
     ) == (3, True)
 
 
-def test_a_cache_of_another_namespace_is_not_asked(lab: Lab) -> None:
-    repo = filled(lab)
-    lab.git(repo, "config", "mem.ref", "other")
-    add(lab, repo, ["the payment worker retries elsewhere"])
-    answer, fresh = hook_cache.with_memories(place(repo), hits("payment worker"), far())
-    assert (answer, fresh) == (["the payment worker retries elsewhere"], False)
-    worker.run(str(repo / ".git"), os.environ, 0.0)
-    found = hook_cache.with_memories(place(repo), hits("payment worker"), far())
-    assert found == (["the payment worker retries elsewhere"], True)
-
-
 def test_a_claim_of_damage_about_a_former_file_leaves_the_present_one(lab: Lab) -> None:
     repo = filled(lab)
     path = pathlib.Path(cache_file.path_of(str(repo / ".git" / "mem")))

@@ -1,12 +1,12 @@
 """What a hook does about each event: one function an event, chosen by `HANDLERS`.
 
 Promises. Context goes only where an agent takes it (`protocol.injects`), and no memory is shown
-twice in a session. Files a tool changed are noted by path, unless a name looks like a secret
-(`core/redact`). No text of a prompt, a command, an answer or
-a memory is kept, unless `mem.capture` is `all`: then prompts, answers and descriptions of tool
-calls wait in the spool for the worker (`capture/sources`). Stop prints nothing, since any output
-would start another turn; the memories shown in the session whose ids its answer names are noted.
-SessionEnd leaves everything to the worker.
+twice in a session. Files that a tool changed are noted by path, unless a name looks like a secret
+(`core/redact`). No text of a prompt, a command, an answer or a memory is kept, unless `mem.capture`
+is `all`: then prompts, answers and descriptions of tool calls wait in the spool for the worker
+(`capture/sources`). Stop prints nothing, since any output would start another turn; the memories
+shown in the session whose ids its answer names are noted. SessionEnd leaves everything to the
+worker.
 """
 
 from __future__ import annotations

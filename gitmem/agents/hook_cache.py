@@ -128,7 +128,6 @@ def _close(cache: Cache) -> None:
 
 def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
     """(whether the cache has all memories, whether new ones were taken in just now)."""
-    cache.made_of([here.settings.team_ref, here.settings.private_ref])
     moved = [
         ref
         for ref, id in here.refs.items()

@@ -13,7 +13,7 @@ from .sql import BUSY, FULL, Connection, failure, select_in, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -78,14 +78,6 @@ class Cache:
             "INSERT INTO meta VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
             (key, value),
         )
-
-    def made_of(self, refs: Collection[str]) -> None:
-        """Raises Damaged where it has lines of another notes ref: those stay, and would be shown,
-        edited and forgotten beside those of `refs`.
-        """
-        for (key,) in self.db.execute("SELECT key FROM meta WHERE key > 'tip:' AND key < 'tip;'"):
-            if key[4:] not in refs:
-                raise Damaged("it has memories of another mem.ref")
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """What `make` reads of the file, kept while nobody writes to it."""

@@ -131,7 +131,6 @@ def refresh(
     rebuilt.
     """
     limits = _Limits(most, until)
-    cache.made_of([notes.ref for _, notes in sources])
     try:
         moved = (
             [(scope, notes, "", tip) for scope, notes in sources if (tip := notes.tip())]

@@ -21,7 +21,8 @@ _TABLE = """
 enabled | bool | true | - |
     false switches git mem off in this repository
 ref | text | mem | - |
-    notes namespace: refs/notes/<ref>/team and refs/notes/<ref>/private
+    notes namespace: refs/notes/<ref>/team and refs/notes/<ref>/private;
+    after a change: `git mem index --rebuild`
 scope | team/private | team | policy |
     where `remember` stores by default
 limit | int | 8 | policy |
@@ -52,9 +53,9 @@ promptContext | bool | false | - |
 readContext | bool | false | - |
     true gives an agent, before it reads or edits a file, what is known about that file
 autoMemory | bool | true | - |
-    false: what Claude Code notes by itself is not read when a session starts
+    false: what Claude Code notes by itself is not read
 suggestions | int | 5 | policy |
-    how many of one session's suggestions `review` shows; the rest waits
+    how many of one session's suggestions `review` shows
 capture | false/commits/all | false | - |
     what git mem keeps by itself, in private notes: of commits' messages, all (also of agents'
     sessions), or nothing
