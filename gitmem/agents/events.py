@@ -159,7 +159,7 @@ def _user_prompt_submit(call: Call) -> None:
         return
     prompt = protocol.prompt(call.payload)
     if not prompt:  # of a picture alone Claude Code gives ""
-        if "" not in map(call.payload.get, protocol.PROMPTS):
+        if not any(isinstance(call.payload.get(name), str) for name in protocol.PROMPTS):
             call.failed("no prompt in the input")
         return
     if _captures(call):
