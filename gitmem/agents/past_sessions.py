@@ -55,9 +55,11 @@ class Session(NamedTuple):
 @dataclass
 class Found:
     """`new`: the sessions of this repository that were not read, the newest first. `left`: how many
-    files are left out, by reason. `places`: the directories that were looked at.
+    files are left out, by reason. `places`: the directories that were looked at. `tops`: of this
+    repository's trees.
     """
 
+    tops: list[str]
     new: list[Session] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
     places: list[str] = field(default_factory=list)
@@ -76,17 +78,16 @@ class Report:
 
 def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Found:
     """Reads the first lines of the newest `most` files of each agent."""
-    found = Found()
-    roots = transcript.tops(store.repo)
+    found = Found(transcript.tops(store.repo))
     known = transcript.read_before(store.repo.mem_dir)
-    for files in (_claude(environ, roots, found), _codex(environ, found)):
+    for files in (_claude(environ, found), _codex(environ, found)):
         files.sort(key=lambda session: -session.changed)
         found.left[_OLDER] += len(files[most:])
         with store.progress("looking for sessions", len(files[:most])) as advance:
             for session in counted(files[:most], advance):
                 if known.get(session.path, -1) >= session.size:
                     found.left[_READ] += 1  # only what is this repository's was ever read
-                elif isinstance(about := _about(session, roots), str):
+                elif isinstance(about := _about(session, found.tops), str):
                     found.left[about] += 1
                 else:
                     found.new.append(about)
@@ -108,7 +109,6 @@ def take(
     found.left[_OLDER] += len(found.new[most:])
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     share, commits = store.settings.number("suggestions"), _Commits(store.repo)
-    roots = transcript.tops(store.repo)
     chosen = found.new[:most]
     with store.progress("reading sessions", len(chosen)) as advance:
         for session in counted(reversed(chosen), advance):
@@ -118,7 +118,7 @@ def take(
             else:
                 head = store.repo.commit(session.head) or ""
                 where = session.id, session.agent, head, session.branch
-                texts = transcript.candidates(session.path, where, report.left, roots)
+                texts = transcript.candidates(session.path, where, report.left, found.tops)
                 if not head:
                     texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
                 outcomes, wrong, failed = worker_tasks.each(
@@ -169,10 +169,10 @@ class _Commits:
 # Where they are
 
 
-def _claude(environ: Mapping[str, str], roots: list[str], found: Found) -> list[Session]:
+def _claude(environ: Mapping[str, str], found: Found) -> list[Session]:
     top = os.path.join(automemory.config_dir(environ), "projects")
     # Of a long path the slug is cut; a session may have begun below the root.
-    starts = tuple(automemory.slug(root)[:200] for root in roots)
+    starts = tuple(automemory.slug(root)[:200] for root in found.tops)
     found.places.append(top)
     names = [entry for entry in _entries(top) if entry.name.startswith(starts)]
     files = [file for entry in names for file in _entries(entry.path)]
@@ -218,7 +218,7 @@ def _session(agent: str, file: os.DirEntry[str]) -> Session | None:
 # Whose they are
 
 
-def _about(session: Session, roots: list[str]) -> Session | str:
+def _about(session: Session, tops: list[str]) -> Session | str:
     """The session with what its first lines say, or why it is left out."""
     first = _first(session.path)
     if first is None:
@@ -227,7 +227,7 @@ def _about(session: Session, roots: list[str]) -> Session | str:
     if not isinstance(meta, dict):
         return _UNREADABLE
     cwd, id, branch = strings(meta, "cwd", "id", "gitBranch")
-    if not transcript.below(cwd, roots):
+    if not transcript.below(cwd, tops):
         return _ELSEWHERE
     source = meta.get("source")
     if meta.get("isSidechain") is True or (isinstance(source, dict) and "subagent" in source):
