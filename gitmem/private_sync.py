@@ -94,12 +94,12 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
         )
     if not dry:  # as the team's push begins: what only the cache has goes, too
         report.purged = store.settle("git mem: push", "private").replaced
-    brought = dry  # whether the look may have left purged text here
+    brought = False  # whether the look may have left purged text here
     try:
         for attempt in sync.attempts():
             with there.peek() as theirs:
                 refused = theirs if theirs and not dry and _unite(store, theirs, report) else ""
-                brought = brought or bool(refused)
+                brought = brought or bool(theirs if dry else refused)
                 tip = store.private.tip()
                 report.sent = sync.leaving(store, store.private, theirs)
                 secret = sync.secret_in(store, report.sent, allow_secret)

@@ -25,7 +25,6 @@ from .engine.ahead import Ahead
 from .engine.cache import Cache
 from .git import config, config_read, discover, repository
 from .notes.note_store import Notes
-from .notes.notetree import PURGED
 from .notes.plans import Written
 from .signing import trust
 
@@ -122,10 +121,12 @@ class Store:
         """
         notes = self.notes(scope)
         if not notes.tip():
-            known, _ = index.known(self.repo.mem_dir, scope, notes.ref)
-            if known and not notes.history.commit(known):
-                held, _ = self.with_cache(lambda cache: index.held(cache, scope), refresh=False)
-                items = [(_anchor(r, self.repo.hex_len), r.line) for r in held]
+            former = index.known_tip(self.repo.mem_dir, notes.ref)
+            if former and not notes.history.commit(former):
+                width = self.repo.hex_len
+                items, _ = self.with_cache(
+                    lambda cache: index.items_of(cache, scope, width), refresh=False
+                )
                 notes.append(items, "git mem: what the cache still had", self.identity)
         return notes
 
@@ -272,12 +273,6 @@ class Store:
         self.close_cache()
         self.close_history()
         self.repo.git.close()
-
-
-def _anchor(line: record.Record, hex_len: int) -> str:
-    """Where a line stands in the notes: `note_reader.Item`."""
-    commit = record.object_id(line.data.get("commit"))
-    return PURGED if line.op == "purge" else commit if len(commit) == hex_len else ""
 
 
 @functools.cache

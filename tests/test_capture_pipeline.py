@@ -55,7 +55,7 @@ def test_the_same_prompt_three_times_is_one_memory(
     assert len(listed(lab, repo)) == 1
 
 
-def test_an_answer_that_tells_of_memories_is_no_new_one(
+def test_an_answer_that_names_several_memories_is_at_most_suggested(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
     told = [
@@ -70,7 +70,7 @@ def test_an_answer_that_tells_of_memories_is_no_new_one(
     lines = "\n".join(f"- **Decision** ({ids[text]}): {text}." for text in told)
     answer = f"Here is what the repository's memories say:\n\n{lines}"
     (outcome,) = pipeline.keep(store, heard(answer, role="assistant"))
-    assert (outcome.status, outcome.reason) == (pipeline.KNOWN, "it tells of memories")
+    assert outcome.status == pipeline.SUGGESTED  # surer than AUTO, but it may only tell of them
     without = answer.replace(ids[told[0]], "ab" * 4).replace(ids[told[1]], "cd" * 4)
     (outcome,) = pipeline.keep(
         store, heard(without.replace(ids[told[2]], "ef" * 4), role="assistant")

@@ -389,7 +389,10 @@ def test_what_a_rewrite_of_all_refs_left_out_is_in_the_notes_again(lab: Lab, wri
     lab.mem(repo, "purge", gone, "--force")
     lab.mem(repo, "edit", edited, "-m", "one of ours, reworded")
     tell(repo, "one of mine", scope="private")
+    lab.git(repo, "config", "notes.rewriteRef", "refs/notes/mem/*")
+    lab.git(repo, "commit", "--amend", "--allow-empty", "-q", "-m", "the same, reworded")
     before = lab.json(repo, "list")
+    assert {m["anchor"]["state"] for m in before} == {"reachable"}
     refs = ("for-each-ref", "--format=%(refname)", "refs/notes", "refs/git-mem")
     for ref in lab.git(repo, *refs).split():
         lab.git(repo, "update-ref", "-d", ref)

@@ -116,5 +116,5 @@ def test_a_turn_whose_directory_is_none_is_left_out_where_that_counts(
     message = {"role": "user", "content": "words"}
     lines = [json.dumps({"type": "user", "cwd": at, "message": message}) for at in places]
     path.write_text("\n".join(lines))
-    assert len(transcript.candidates(str(path), tops=[str(tmp_path)])) == 2
+    assert len(transcript.candidates(str(path), trees=[str(tmp_path)])) == 2
     assert len(transcript.candidates(str(path))) == len(places)

@@ -161,14 +161,12 @@ def tend(store: Store) -> None:
 
 def in_tree(store: Store, directory: str) -> bool:
     """Whether others may get to see a directory: a working tree of ours has it."""
-    listed = store.repo.git.run("worktree", "list", "--porcelain", ok=(0, 128, 129)).split(b"\n")
-    linked = [os.fsdecode(line[9:]) for line in listed if line.startswith(b"worktree ")]
     real = os.path.join(os.path.realpath(directory), "")
 
     def below(top: str) -> bool:
-        return bool(top) and real.startswith(os.path.join(os.path.realpath(top), ""))
+        return real.startswith(os.path.join(top, ""))
 
-    return any(map(below, [store.repo.top, *linked])) and not below(store.repo.common_dir)
+    return any(map(below, store.repo.trees())) and not below(store.repo.common_dir)
 
 
 def _file(name: str, item: dict[str, Any]) -> bytes:

@@ -30,7 +30,6 @@ _PATHS, _WORDS, _OWN = 300, 48, 300  # the most that is stored of each
 _MANY = 60  # a commit of more paths says nothing about the work
 _MONTH = 30 * 86400
 _KEY = "facts:"
-_WORKTREES = 8
 
 
 class Facts:
@@ -71,7 +70,7 @@ def learn(store: Store) -> None:
     from ..anchors import patch_id
 
     def work(cache: Cache) -> None:
-        heads = _heads(store.repo)
+        heads = store.repo.heads()
         # the same HEAD has another history where a clone was deepened, or a commit replaced
         # (`anchors.anchor_state_update`)
         lines = patch_id.main_lines(store.repo)
@@ -95,15 +94,6 @@ def learn(store: Store) -> None:
             cache.keep(0.5, write)
 
     store.with_cache(work, refresh=False)
-
-
-def _heads(repo: Repo) -> list[str]:
-    """HEAD of every worktree, the present one first."""
-    found = [repo.head()]
-    for line in repo.git.text("worktree", "list", "--porcelain", ok=(0, 128, 129)).splitlines():
-        if line.startswith("HEAD ") and line[5:].strip("0"):
-            found.append(line[5:])
-    return [head for head in dict.fromkeys(found) if head][:_WORKTREES]
 
 
 def of(repo: Repo, head: str) -> dict[str, object]:

@@ -55,11 +55,11 @@ class Session(NamedTuple):
 @dataclass
 class Found:
     """`new`: the sessions of this repository that were not read, the newest first. `left`: how many
-    files are left out, by reason. `places`: the directories that were looked at. `tops`: of this
-    repository's trees.
+    files are left out, by reason. `places`: the directories that were looked at. `trees`: as
+    `Repo.trees` gives them.
     """
 
-    tops: list[str]
+    trees: list[str]
     new: list[Session] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
     places: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Report:
 
 def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Found:
     """Reads the first lines of the newest `most` files of each agent."""
-    found = Found(transcript.tops(store.repo))
+    found = Found(store.repo.trees())
     known = transcript.read_before(store.repo.mem_dir)
     for files in (_claude(environ, found), _codex(environ, found)):
         files.sort(key=lambda session: -session.changed)
@@ -87,7 +87,7 @@ def find(store: Store, environ: Mapping[str, str], most: int = _LOOKED_AT) -> Fo
             for session in counted(files[:most], advance):
                 if known.get(session.path, -1) >= session.size:
                     found.left[_READ] += 1  # only what is this repository's was ever read
-                elif isinstance(about := _about(session, found.tops), str):
+                elif isinstance(about := _about(session, found.trees), str):
                     found.left[about] += 1
                 else:
                     found.new.append(about)
@@ -118,7 +118,7 @@ def take(
             else:
                 head = store.repo.commit(session.head) or ""
                 where = session.id, session.agent, head, session.branch
-                texts = transcript.candidates(session.path, where, report.left, found.tops)
+                texts = transcript.candidates(session.path, where, report.left, found.trees)
                 if not head:
                     texts = [c._replace(commit=commits.at(c.branch, c.at)) for c in texts]
                 outcomes, wrong, failed = worker_tasks.each(
@@ -172,7 +172,7 @@ class _Commits:
 def _claude(environ: Mapping[str, str], found: Found) -> list[Session]:
     top = os.path.join(automemory.config_dir(environ), "projects")
     # Of a long path the slug is cut; a session may have begun below the root.
-    starts = tuple(automemory.slug(root)[:200] for root in found.tops)
+    starts = tuple(automemory.slug(root)[:200] for root in found.trees)
     found.places.append(top)
     names = [entry for entry in _entries(top) if entry.name.startswith(starts)]
     files = [file for entry in names for file in _entries(entry.path)]
@@ -218,7 +218,7 @@ def _session(agent: str, file: os.DirEntry[str]) -> Session | None:
 # Whose they are
 
 
-def _about(session: Session, tops: list[str]) -> Session | str:
+def _about(session: Session, trees: list[str]) -> Session | str:
     """The session with what its first lines say, or why it is left out."""
     first = _first(session.path)
     if first is None:
@@ -227,7 +227,7 @@ def _about(session: Session, tops: list[str]) -> Session | str:
     if not isinstance(meta, dict):
         return _UNREADABLE
     cwd, id, branch = strings(meta, "cwd", "id", "gitBranch")
-    if not transcript.below(cwd, tops):
+    if not transcript.below(cwd, trees):
         return _ELSEWHERE
     source = meta.get("source")
     if meta.get("isSidechain") is True or (isinstance(source, dict) and "subagent" in source):

@@ -92,7 +92,8 @@ def prompt(payload: Mapping[str, Any]) -> str:
     """What the user asks, "" for none."""
     asked = text(payload, *PROMPTS)
     if asked.startswith(_CONTEXT):  # `gemini -p` puts what its session's start was given before it
-        return asked.partition(_CONTEXT.replace("<", "</"))[2].lstrip()
+        _, end, rest = asked.partition(_CONTEXT.replace("<", "</"))
+        return rest.lstrip() if end else asked
     return asked
 
 

@@ -24,7 +24,7 @@ _SUGGESTIONS = 300  # the last ones, among which a repeat is looked for
 _FORGOTTEN_TEXTS = 5_000  # the last ones, among which the same text is looked for ...
 _FORGOTTEN_REWORDED = 500  # ... and the same in other words
 _SAME_RUN = 50  # candidates of one run among which a repeat in other words is looked for
-_RETOLD = 2  # memories from which on an answer that names them by their ids tells of them
+_RETOLD = 2  # memories from which on an answer that names them may but tell of them
 
 
 def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
@@ -40,8 +40,8 @@ def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
 
 
 def retold(store: Store, answers: Iterable[str]) -> set[str]:
-    """Those of an agent's answers that tell of several memories, as one does that was asked for
-    them: in its own words, of all together, so no single memory says the same.
+    """Those of an agent's answers that name several memories. One that was asked for them tells of
+    all together, so no single memory says the same; another one decides something because of them.
     """
     named = {a: id_mentions.words(re.findall(r"[^\W_]+", a.lower())) for a in answers}
 

@@ -247,8 +247,7 @@ def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> li
     with store.progress("comparing", len(selected)) as advance:
         for s in counted(selected, advance):
             if s.candidate.role == ASSISTANT and s.candidate.text in retold:
-                outcomes[s.place] = Outcome(KNOWN, reason="it tells of memories")
-                continue
+                s = s._replace(judgement=s.judgement._replace(tier=classify.SUGGEST))
             found = known.compare(s.candidate.text, s.judgement.type, s.place)
             if found.reason:
                 outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 
 from ..core import fastjson
 from ..git import memfile
-from ..git.repository import Repo
 from . import sources, strip
 from .candidates import Candidate, said
 
@@ -61,13 +60,13 @@ def candidates(
     path: str,
     where: Sequence[str] = ("", "", "", ""),
     left: Counter[str] | None = None,
-    tops: Sequence[str] = (),
+    trees: Sequence[str] = (),
 ) -> list[Candidate]:
     """What was said in a conversation, in its order; empty for a file that is none. `where` as in
-    `candidates.said`; `left` counts the turns that are left out, by reason; `tops`: the trees of
-    the repository, () for any place.
+    `candidates.said`; `left` counts the turns that are left out, by reason; `trees`: those
+    of the repository (`Repo.trees`), () for any place.
     """
-    inside = cache(lambda cwd: not tops or below(cwd, tops))
+    inside = cache(lambda cwd: not trees or below(cwd, trees))
     found = [*_turns(_lines(path), Counter() if left is None else left, inside)][-TURNS:]
     return [said(m.role, m.text, where)._replace(at=m.at) for m in found]
 
@@ -145,16 +144,7 @@ def _lines(path: str) -> list[bytes]:
         return []
 
 
-def tops(repo: Repo, top: str = "") -> list[str]:
-    """The tops of all worktrees, those included whose directory is gone. `top`: of one that git
-    does not name, as a submodule's.
-    """
-    rows = repo.git.text("worktree", "list", "--porcelain", ok=(0, 128)).split("\n")
-    found = [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")]
-    return list(dict.fromkeys(os.path.realpath(t) for t in (top or repo.top, *found) if t))
-
-
-def below(cwd: str, tops: Sequence[str]) -> bool:
+def below(cwd: str, trees: Sequence[str]) -> bool:
     """Whether a directory lies in one of these trees, and in no other repository inside of it."""
     try:
         at = os.path.realpath(cwd)
@@ -162,7 +152,7 @@ def below(cwd: str, tops: Sequence[str]) -> bool:
         return False
     if not os.path.isabs(cwd):
         return False
-    while at not in tops:
+    while at not in trees:
         if os.path.lexists(os.path.join(at, ".git")) or at == os.path.dirname(at):
             return False
         at = os.path.dirname(at)

@@ -58,12 +58,14 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
             ended[path] = top, about
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     outcomes: list[Outcome] = []
+    trees = store.repo.trees() if ended else []
     for path, (top, about) in [*ended.items()][-_SESSIONS:]:
         if not excluded.has(capture_exclusions.origin(sources.source_of(about[0], "", ""))):
             size = os.path.getsize(path) if os.path.isfile(path) else 0
             # Each turn was judged when it was said: a model is not asked again.
-            tops = transcript.tops(store.repo, top)
-            outcomes += _keep(store, transcript.candidates(path, about, tops=tops), again=True)
+            # git does not name a submodule's tree
+            tops = [*trees, os.path.realpath(top)] if top else trees
+            outcomes += _keep(store, transcript.candidates(path, about, trees=tops), again=True)
             transcript.note_read(store.repo.mem_dir, {path: size})
     return outcomes
 

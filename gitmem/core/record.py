@@ -233,6 +233,12 @@ def move(old: str, new: str, author: str = "") -> dict[str, Any]:
     return envelope("move", data, "", {"author": author}) if author else data
 
 
+def anchor_of(data: dict[str, Any], hex_len: int) -> str:
+    """The commit whose note a record goes to, also one that is not here; "" for none."""
+    commit = object_id(data.get("commit"))
+    return commit if len(commit) == hex_len else ""
+
+
 def copied_to(line: bytes, place: str) -> bytes:
     """The `move` record that a line in the note of `place` implies; b"" where it is at home."""
     found = parse(line)

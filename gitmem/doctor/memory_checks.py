@@ -44,12 +44,11 @@ def locks(store: Store) -> Iterator[Finding]:
 def _scope(store: Store, scope: str) -> Iterator[Finding]:
     """The notes of a scope. Raises GitFailed where git cannot read them."""
     ref = store.notes(scope).ref
-    known, memories = index.known(store.repo.mem_dir, scope, ref)
-    tip = store.notes(scope).tip(known)
+    tip = store.notes(scope).tip(index.known_tip(store.repo.mem_dir, ref))
     yield from _put_back(store, scope)
     if tip:
         yield from _lines(store, scope, tip)
-    elif memories:
+    elif memories := index.known_count(store.repo.mem_dir, scope):
         gone = f"{scope}: '{ref}' is gone, and its commits are not here"
         text = f"{gone}; the cache still has {memories} of its memories"
         hint = f"the next write to it puts them back; {REPAIRS}"

@@ -14,8 +14,9 @@ from time import monotonic
 
 from ..core.errors import GitFailed
 from ..core.progress import Unseen
-from ..core.record import MAX_LINE, Record, parse
+from ..core.record import MAX_LINE, anchor_of, dump, move, parse
 from ..notes import ref_repair
+from ..notes.notetree import PURGED
 from . import error_kinds, unread
 from .ahead import Ahead
 from .cache import Cache, open_cache
@@ -24,12 +25,14 @@ from .update import BATCH, Update, batch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
     from ..core.progress import Progress
     from ..notes.note_store import Notes
     from .embed import StaticTable
 
+    T = TypeVar("T")
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers
@@ -43,31 +46,45 @@ _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
 _LITTLE = 0.5  # the same where somebody waits for an answer
 
 
-def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
-    """(tip, number of memories) of a notes ref as the cache has them; ("", 0) where there is none,
-    or a damaged one.
-    """
+def known_tip(mem_dir: str, ref: str) -> str:
+    """The tip of a notes ref as the cache has it; "" where there is none, or a damaged one."""
+    return _ask(mem_dir, lambda cache: cache.meta("tip:" + ref), "")
+
+
+def known_count(mem_dir: str, scope: str) -> int:
+    """How many memories of a scope the cache has; 0 where there is none, or a damaged one."""
+    sql = f"SELECT count(DISTINCT id) FROM memory WHERE scope & {SCOPE_BITS[scope]}"
+    return _ask(mem_dir, lambda cache: int(cache.db.execute(sql).fetchone()[0]), 0)
+
+
+def _ask(mem_dir: str, read: Callable[[Cache], T], default: T) -> T:
     opened = None
     try:
         opened = open_cache(mem_dir, create=False)
-        if opened is None:
-            return "", 0
-        sql = f"SELECT count(DISTINCT id) FROM memory WHERE scope & {SCOPE_BITS[scope]}"
-        return opened.meta("tip:" + ref), int(opened.db.execute(sql).fetchone()[0])
+        return default if opened is None else read(opened)
     except Exception as e:
         if error_kinds.kind(e, opened) == error_kinds.OURS:
             raise
-        return "", 0
+        return default
     finally:
         if opened is not None:
             opened.close()
 
 
-def held(cache: Cache, scope: str) -> list[Record]:
-    """The records of a notes ref that the cache has, whole."""
+def items_of(cache: Cache, scope: str, hex_len: int) -> list[tuple[str, bytes]]:
+    """What the cache has of a notes ref, as `Notes.append` takes it: each line at the commit that
+    it names, and what copied notes said by their places (`record.copied_to`).
+    """
     sql = "SELECT raw, version FROM line WHERE scope & ? ORDER BY n"
     rows = cache.db.execute(sql, (SCOPE_BITS[scope],))
-    return [r for raw, version in rows if (r := parse(raw)) and r.version == version.hex()]
+    found = [r for raw, version in rows if (r := parse(raw)) and r.version == version.hex()]
+    lines = [(PURGED if r.op == "purge" else anchor_of(r.data, hex_len), r.line) for r in found]
+    sql = (
+        "SELECT DISTINCT old, new FROM move JOIN line USING(n) WHERE op <> 'move' AND scope & ?"
+        " ORDER BY 1, 2"
+    )
+    moves = cache.db.execute(sql, (SCOPE_BITS[scope],)).fetchall()
+    return lines + [(new, dump(move(old, new))) for old, new in moves]
 
 
 def pending(

@@ -58,6 +58,12 @@ class Repo(NamedTuple):
             found += [row[5:] for row in rows if row.startswith("HEAD ") and row[5:].strip("0")]
         return [head for head in dict.fromkeys(found) if head][:HEADS]
 
+    def trees(self) -> list[str]:
+        """The real paths of all working trees, the present one first; also of one that is gone."""
+        rows = self.git.run("worktree", "list", "--porcelain", ok=(0, 128)).split(b"\n")
+        linked = [os.fsdecode(row[9:]) for row in rows if row.startswith(b"worktree ")]
+        return list(dict.fromkeys(os.path.realpath(top) for top in (self.top, *linked) if top))
+
     def commit(self, revision: str) -> str | None:
         """The full id of the commit that a revision names here, else None; fetches nothing."""
         if not revision or revision.startswith("-") or not revision.isprintable():

@@ -295,7 +295,7 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
         words = {k: v for k, v in r.data.items() if k not in _IDS}
         write_gate.stored(store, {}, words, allow_secret)
     said = record.about("share", found.memory.id, author=store.settings.author)
-    items = [(_anchor(store, r.data), r.line) for r in own]
+    items = [(record.anchor_of(r.data, store.repo.hex_len), r.line) for r in own]
     anchors = {anchor for anchor, _ in items} - {""}
 
     def moves(cache: Cache) -> list[tuple[str, bytes]]:
@@ -305,17 +305,14 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
         return [(new, record.dump(record.move(old, new))) for old, new in steps]
 
     items += store.with_cache(moves)[0]
-    items += [(_anchor(store, found.record.data), line) for line in store.lines([said])]
+    items += [
+        (record.anchor_of(found.record.data, store.repo.hex_len), line)
+        for line in store.lines([said])
+    ]
     store.append("team", items, "git mem: share 1 memory")
     return found
 
 
-def _anchor(store: Store, data: dict[str, Any]) -> str:
-    """The key a record is attached to: its commit (also one that is not here), "" for none."""
-    commit = record.object_id(data.get("commit"))
-    return commit if len(commit) == store.repo.hex_len else ""
-
-
 def _append(store: Store, scope: str, data: dict[str, Any], verb: str) -> None:
-    items = [(_anchor(store, data), line) for line in store.lines([data])]
+    items = [(record.anchor_of(data, store.repo.hex_len), line) for line in store.lines([data])]
     store.append(scope, items, f"git mem: {verb} 1 memory")
