@@ -56,8 +56,9 @@ def test_the_same_prompt_three_times_is_one_memory(
 
 
 def test_an_answer_that_names_several_memories_is_at_most_suggested(
-    lab: Lab, repo: pathlib.Path, store: Store
+    lab: Lab, repo: pathlib.Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pipeline, "thresholds", lambda store: (0.6, 0.5))
     told = [
         "we use PostgreSQL, not MongoDB, because orders and invoices share a transaction",
         "all timestamps are UTC, because the reports of two offices are compared by the hour",
@@ -70,12 +71,11 @@ def test_an_answer_that_names_several_memories_is_at_most_suggested(
     lines = "\n".join(f"- **Decision** ({ids[text]}): {text}." for text in told)
     answer = f"Here is what the repository's memories say:\n\n{lines}"
     (outcome,) = pipeline.keep(store, heard(answer, role="assistant"))
-    assert outcome.status == pipeline.SUGGESTED  # surer than AUTO, but it may only tell of them
-    without = answer.replace(ids[told[0]], "ab" * 4).replace(ids[told[1]], "cd" * 4)
-    (outcome,) = pipeline.keep(
-        store, heard(without.replace(ids[told[2]], "ef" * 4), role="assistant")
-    )
-    assert outcome.status != pipeline.KNOWN  # one id: something may stand beside it
+    assert outcome.status == pipeline.SUGGESTED  # sure enough, but it may only tell of them
+    for text in told[1:]:
+        answer = answer.replace(ids[text], "ab" * 4)
+    (outcome,) = pipeline.keep(store, heard(answer, role="assistant", session="s2"))
+    assert outcome.status == pipeline.KEPT  # one id: something may stand beside it
 
 
 def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: Store) -> None:
