@@ -62,6 +62,17 @@ def test_the_tier_follows_the_confidence_and_the_thresholds() -> None:
     assert judge("user", LONG, auto=1.0, suggest=confidence + 0.001).tier == classify.SKIP
 
 
+def test_only_a_blocker_that_is_marked_as_one_is_stored_without_asking() -> None:
+    report = (
+        "Everything works now, except for one test: undo.layers.test.js fails with 'expected spy"
+        " to be called 2 times, but got 1', and I do not know why."
+    )
+    found = judge("user", report, auto=0.1, suggest=0.1)
+    assert (found.type, found.tier) == ("blocker", classify.SUGGEST)
+    marked = judge("user", "Blocker: the release waits for the signing key of the vendor.")
+    assert (marked.type, marked.tier) == ("blocker", classify.AUTO)
+
+
 def test_keep_is_what_is_not_skipped() -> None:
     for text in (
         LONG,

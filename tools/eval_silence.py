@@ -2,10 +2,11 @@
 """What a prompt is told, unasked, in a large store of real texts, through the real hook.
 
 Memories are bodies of commit messages of clones (80 characters or more, no two alike), questions
-are the subjects of some, everyday prompts those of the evaluation's directory. Prints how many are
-told anything, how many of the questions the commit's own body, and how long the processes took.
+are the subjects of some, everyday prompts the lines {"text"} of a file, of other projects. Prints
+how many are told anything, how many of the questions the commit's own body, and how long the
+processes took.
 
-    python tools/eval_silence.py --repos CLONE ... [--memories 100000] [--eval ../shared/eval]
+    python tools/eval_silence.py --repos CLONE ... --everyday FILE [--memories 100000]
 """
 
 from __future__ import annotations
@@ -81,11 +82,11 @@ def main() -> None:
     parser.add_argument("--repos", nargs="+", type=Path, required=True)
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=150)
-    parser.add_argument("--eval", type=Path, default=ROOT.parent / "shared" / "eval")
+    parser.add_argument("--everyday", type=Path, required=True)
     given = parser.parse_args()
     found = bodies(given.repos)
     chosen = random.Random(7).sample(list(found), given.memories)
-    everyday = (given.eval / "dev" / "everyday.jsonl").read_text(encoding="utf-8").splitlines()
+    everyday = given.everyday.read_text(encoding="utf-8").splitlines()
     with tempfile.TemporaryDirectory() as name:
         repo = Path(name, "repo")
         env = {**os.environ, **ENVIRONMENT, "HOME": name, "PYTHONPATH": str(ROOT)}

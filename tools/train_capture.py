@@ -236,11 +236,9 @@ def calibrate(scores: Array, wanted: Array, users: Array) -> dict[str, list[tupl
 
 
 def fit_types(data: Data, train: Array, encoded: bool) -> dict[str, Weights]:
-    """The softmax of types; a borderline turn counts a little, a borderline blocker not at all."""
+    """The softmax of types; a borderline turn counts a little."""
     names = np.array([r.type for r in data.rows])
-    typed = np.isin(names, linear.TYPES)
-    unsure = (data.keep < 0) & (names != "blocker")
-    rows = np.flatnonzero(train & typed & ((data.keep == 1) | unsure))
+    rows = np.flatnonzero(train & (data.keep != 0) & np.isin(names, linear.TYPES))
     buckets = ENCODED_TYPE_BUCKETS if encoded else TYPE_BUCKETS
     fold = sp.csr_matrix(
         (

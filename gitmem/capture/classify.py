@@ -7,7 +7,8 @@ change something: its P(skip) moves the confidence by a weight that `git mem cal
 user's verdicts, and its types are added to those of the linear model.
 
 Promise: never raises on any text; without a language model under a millisecond a turn. Only a turn
-for which the packaged model is sure is AUTO: neither verdicts nor a language model add to these.
+for which the packaged model is sure is AUTO: neither verdicts nor a language model add to these. A
+blocker that nobody marked as one is a suggestion at most.
 """
 
 from __future__ import annotations
@@ -97,6 +98,9 @@ def judge(
 
 def _tiered(type: str, confidence: float, stage: str, auto: float, suggest: float) -> Judgement:
     tier = AUTO if confidence >= auto else SUGGEST if confidence >= suggest else SKIP
+    if tier == AUTO and type == "blocker":
+        # Sessions begin with blockers, and the next turn often ends one.
+        tier = SUGGEST
     return Judgement(tier != SKIP, type, confidence, tier, stage)
 
 
