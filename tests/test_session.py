@@ -11,6 +11,8 @@ import subprocess
 import sys
 
 import pytest
+from conftest import Lab
+from hook_world import PROMPT, make
 
 from gitmem.agents import session
 
@@ -141,7 +143,7 @@ def test_a_value_that_is_too_long_is_left_out_and_too_many_are_cut(mem: str) -> 
     assert session.Notes(mem, "s1").add("touched", ["x" * 5000, "kept"])
     assert session.Notes(mem, "s1").read()["touched"] == ["kept"]
     assert session.Notes(mem, "s2").add("touched", [f"{i}" + "y" * 1000 for i in range(500)])
-    assert os.stat(session.path_of(mem, "s2")).st_size <= 65 * 1024
+    assert os.stat(session.path_of(mem, "s2")).st_size <= 129 * 1024
 
 
 def test_what_a_subagent_was_shown_the_session_has_not_seen(mem: str) -> None:
@@ -155,6 +157,16 @@ def test_what_a_subagent_was_shown_the_session_has_not_seen(mem: str) -> None:
 
 def words(path: str) -> list[str]:
     return [v for kind, _, values, _ in session.pending(path) for v in values if kind == "shown"]
+
+
+def test_a_memory_that_was_edited_since_it_was_shown_is_shown_as_it_is_now(lab: Lab) -> None:
+    hooks = make(lab)
+    assert "stored as UTC" in hooks.call("SessionStart", source="startup")
+    (id,) = [m["id"] for m in lab.json(hooks.repo, "list") if "UTC" in m["title"]]
+    lab.mem(hooks.repo, "edit", id, "All timestamps are stored in the time zone of the user")
+    told = [hooks.call("UserPromptSubmit", prompt=PROMPT) for _ in range(2)]
+    assert "in the time zone of the user" in told[0]
+    assert id[:8] in told[1] and "time zone" not in told[1]
 
 
 def test_after_a_mark_only_what_came_later_is_pending_also_what_a_hook_wrote_before_the_mark_was(

@@ -8,12 +8,13 @@ written the same everywhere. Standard library only, without slow imports: every 
 from __future__ import annotations
 
 from ..core import record, sanitize
+from ..core.digest import sha256
 from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
 from ..engine.memory_rows import PRIVATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from ..engine.anchor_state_store import AnchorState
@@ -43,6 +44,7 @@ class Item:
 
     title = ""
     at = ""  # as stored: what is shown
+    mark = ""  # what a session notes beside the id (`mark`)
     author = branch = commit = into = ""
     state = anchor_state_store.UNKNOWN
     reason = ""  # of an unknown state, or that an unmerged commit was abandoned
@@ -194,6 +196,7 @@ def of(
             word(data.get("type")) or record.DEFAULT_TYPE,
             record.clean(data["body"]),
             **{name: word(data.get(name)) or "" for name in ("title", "author", "branch")},
+            mark=mark(data),
             at=memory_rows.made_at(data),
             commit=stand.commit,
             state=stand.state,
@@ -211,6 +214,17 @@ def of(
             item.replaced = back[row][1] or back[row][2][:ID]
         out.append(item)
     return out
+
+
+def mark(data: Mapping[str, Any]) -> str:
+    """Names a memory with what it says: an edited one has another mark. Salted as its id is."""
+    said = f"{data.get('salt')}\n{data.get('title')}\n{data['body']}"
+    return f"{data['id']}={sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def noted(items: Iterable[Item]) -> list[str]:
+    """What a session notes of memories that it was told: each id and mark."""
+    return [word for item in items for word in (item.id, item.mark)]
 
 
 # Texts

@@ -143,7 +143,9 @@ def _block(call: Call, purpose: str) -> Block | None:
 
 def _give(call: Call, block: Block | None, purpose: str) -> None:
     if block:
-        call.say(block.render("xml"), block.ids, purpose)
+        from . import context_item
+
+        call.say(block.render("xml"), context_item.noted(block.items), purpose)
         if not block.current:
             call.ask()
 

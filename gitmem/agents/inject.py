@@ -68,7 +68,7 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
         if not hits:
             return []
         ((best, _, _),) = memory_rows.load(cache, [max(hits, key=lambda hit: hit.fused).row])
-        if str(best["id"]) in shown:
+        if context_item.mark(best) in shown:
             return str(best["id"])  # the second best answers less well: nothing takes its place
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
         return _load(cache, worth, states, shown, here.head)
@@ -227,7 +227,8 @@ def _load(
     """The first FEW of these (row, how it was found) that were not shown."""
     how = dict(rows)
     loaded = {row: memory_rows.load(cache, [row])[0] for row in how}
-    few = [row for row, (data, _, _) in loaded.items() if str(data["id"]) not in shown][:FEW]
+    new = [row for row, (data, _, _) in loaded.items() if context_item.mark(data) not in shown]
+    few = new[:FEW]
     aged = path_state_store.read(cache, few, head)
     found = context_item.of(cache, few, [loaded[row] for row in few], states, aged)
     for item in found:
@@ -243,9 +244,9 @@ def _tell(
         call.failed("the memories could not be read")
         return
     room = min(room, protocol.room(call.agent)) - context_item.units(call.note)
-    text, ids = written(found, about, room, "" if fresh else _REDUCED)
-    if ids:
-        call.say(text, ids, route)
+    text, told = written(found, about, room, "" if fresh else _REDUCED)
+    if told:
+        call.say(text, told, route)
     if any(item.waiting for item in found):
         call.ask()
 
@@ -253,8 +254,8 @@ def _tell(
 def written(
     found: Sequence[Item], about: str, room: int, degraded: str = ""
 ) -> tuple[str, list[str]]:
-    """(what is said, ids of the memories in it) within `room` UTF-16 units: long texts are cut, the
-    last memories are left out first. `degraded`: why others may lack.
+    """(what is said, what is noted of the memories in it) within `room` UTF-16 units: long texts
+    are cut, the last memories are left out first. `degraded`: why others may lack.
     """
     mark = f' degraded="{degraded}"' if degraded else ""
     begin = f'<memory_context source="git-mem"{mark}>\n<note>{_NOTE.format(about)}</note>\n'
@@ -273,7 +274,7 @@ def written(
         left -= context_item.units(texts[item.id])
     parts = [item.element(texts[item.id]) for item in told]
     cut = more if texts != whole else ""
-    return begin + "".join(parts) + cut + end, [item.id for item in told]
+    return begin + "".join(parts) + cut + end, context_item.noted(told)
 
 
 def _fitting(text: str, most: int) -> str:

@@ -4,8 +4,8 @@ Hooks of one session run side by side and each lives for milliseconds, so the fi
 appended to, one write a call: no line of another hook is lost, and a line that a full disk tore is
 skipped. It is named by a hash of the session's id, which comes from outside and may be any text.
 Mode 0600, bounded, gone after a week; the worker makes receipts of it (`agents/receipts`). It holds
-ids, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost with the
-cache; then a memory may be shown once more.
+ids, digests, ref tips, paths and words that hooks choose, no text of a memory or a prompt. Lost
+with the cache; then a memory may be shown once more.
 
 Imports nothing that costs: every prompt waits for it.
 """
@@ -23,7 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# "shown": `name=value` words about the call, then ids of memories; "touched": paths from the top of
+# "shown": `name=value` words about the call, then ids of memories and their marks, `id=digest`, for
+# one that was edited since counts as new; "touched": paths from the top of
 # the tree; "cited": ids that an answer named; "start": its source (startup, resume ...); "context":
 # the model's context was emptied (compact, clear); "end": the reason; "receipt": the last line that
 # receipts tell of; "id": the session's id, in the first line.
@@ -35,7 +36,8 @@ OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
 MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
 _LESS = MOST // 2  # beyond them no "touched": there is always room for "shown"
 _VALUE = 4096  # characters of a value; a longer one is left out
-_VALUES = 64  # of one call: a block names 40 memories, a tool 50 files at most
+_VALUES = 128  # of one call: a block names 40 memories with their marks, a tool 50 files at most
+_ABOUT = ("route=", "agent=", "head=", "subagent=", "refs/")  # words about a call
 
 Entry = tuple[str, float, list[str], bytes]  # kind, time, values, the line
 
@@ -80,7 +82,7 @@ class Notes:
         return self.add("shown", [*about, *tips, *ids])
 
     def shown(self) -> set[str]:
-        """Ids in the model's context: those shown since it was last emptied."""
+        """Ids and marks of memories in the model's context: those shown since it was emptied."""
         found: set[str] = set()
         for kind, _, values, _ in entries(self._path):
             if kind == "context" and not self._subagent:
@@ -88,7 +90,7 @@ class Notes:
             elif kind == "shown":
                 subagents = "route=subagent" in values
                 if self._subagent in values if self._subagent else not subagents:
-                    found.update(v for v in values if "=" not in v)
+                    found.update(v for v in values if not v.startswith(_ABOUT))
         return found
 
     def read(self) -> dict[str, list[str]]:
