@@ -99,6 +99,7 @@ def test_the_spool_is_for_its_owner_alone(hooks: Hooks) -> None:
         "<private>zebra</private>",
         "a <private>zebra",
         "zebra #skip",
+        "/mem:remember zebra",
         "<system-reminder>zebra</system-reminder>",
         "<memory_context><memory>zebra</memory></memory_context>",
         "<claude-mem-context>zebra</claude-mem-context>",

@@ -36,8 +36,6 @@ def note(prompt: str, capture: str) -> str:
     """What the agent is told, "" for a prompt that asks nothing. `capture`: the setting."""
     from ..capture import markers, strip
 
-    if prompt.startswith("/mem:"):
-        return ""  # our own commands write themselves
     found = markers.find(strip.cleaned(prompt))
     if not found or not found[1]:
         return ""
