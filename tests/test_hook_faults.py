@@ -245,6 +245,30 @@ def test_the_place_is_where_the_session_is_not_where_the_hook_runs(hooks: Hooks)
     assert hooks.run("SessionStart", {"cwd": str(hooks.lab.root)}).stdout == ""
 
 
+def test_a_session_that_moves_into_a_repository_that_was_not_set_up_stays_that_of_the_project(
+    hooks: Hooks,
+) -> None:
+    lab, inner = hooks.lab, hooks.repo / "vendor" / "inner"
+    lab.git(hooks.repo, "init", "-q", str(inner))
+    lab.git(hooks.repo, "config", "mem.capture", "all")
+
+    def told(session: str) -> bool:
+        fields = {"session_id": session, "cwd": str(inner), "prompt": PROMPT}
+        env = {"CLAUDE_PROJECT_DIR": str(hooks.repo)}
+        done = hooks.run("UserPromptSubmit", fields, env=env)
+        hooks.run("SessionEnd", fields, env=env)
+        return "UTC" in done.stdout
+
+    assert told("s1") and hooks.noted()["end"] == ["other"]
+    waits = [path.read_bytes() for path in pathlib.Path(hooks.mem_dir).glob("spool*")]
+    assert PROMPT.encode() not in b"".join(waits), "what is said elsewhere is not captured"
+    lab.git(inner, "config", "mem.enabled", "false")
+    assert not told("s2")
+    lab.git(inner, "config", "--unset", "mem.enabled")
+    lab.mem(inner, "init", "--offline")
+    assert not told("s3")
+
+
 @pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "."}])
 def test_files_of_the_working_tree_are_not_imported(hooks: Hooks, env: dict[str, str]) -> None:
     program = shutil.which("git-mem", path=hooks.lab.env["PATH"])

@@ -88,6 +88,7 @@ class Call:
     notes: session.Notes
     encoder: Beside | None = None  # being loaded by another process
     question = ""  # what the prompt asks, where the encoder has begun to read it
+    away = False  # whether it is in a repository that is not `here`: nothing of it is captured
     asks_encoder = False  # whether the settings let this call ask it
 
     def __init__(

@@ -167,7 +167,7 @@ def _user_prompt_submit(call: Call) -> None:
     if _captures(call):
         spool.rescue(call.here.common_dir)  # of agents that never tell that they stop
         _spool_said(call, "user", prompt)
-    else:
+    elif not call.away:  # else `git mem remember` would write there
         from . import keep_request
 
         if keep_request.likely(prompt):
@@ -281,7 +281,7 @@ def _session_end(call: Call) -> None:
     reason = protocol.text(call.payload, "reason")
     call.notes.add("end", ["other" if not reason or _secret([reason]) else reason[:40]])
     line = b'{"event":"session-end"}'
-    if _captures(call):
+    if call.here.settings["capture"] == "all":
         from ..capture import sources
 
         path = protocol.text(call.payload, "transcript_path")
@@ -311,8 +311,8 @@ def _note_cited(call: Call) -> None:
 
 
 def _captures(call: Call) -> bool:
-    """Whether texts of this session may wait on the disk for the worker."""
-    return call.here.settings["capture"] == "all"
+    """Whether texts of this call may wait on the disk for the worker."""
+    return call.here.settings["capture"] == "all" and not call.away
 
 
 def _spool_said(call: Call, role: str, text: str) -> None:

@@ -4,7 +4,8 @@ Promise: exit status 0, whatever happens; on stdout one JSON object (for PreComp
 nothing; nothing on stderr; an end within the deadline (`call.LIMITS`). Failures are counted in
 `mem/hooks.log` and shown by `git mem doctor`. In a repository without `git mem init` and without
 memories nothing is made, and nothing printed unless its own files say that memories should be here
-(`unfetched`); `mem.enabled=false` and GIT_MEM_DISABLE=1 switch all off.
+(`unfetched`), or the session began in one around it; `mem.enabled=false` and GIT_MEM_DISABLE=1
+switch all off.
 
 `__main__` comes here before it imports anything else. Standard library only (a prompt's encoder is
 loaded by a process beside), nothing from the working tree, no git process where files tell enough.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
+    from ..git.discover import Here
     from .call import Call
 
 LONGEST = 16_000_000  # bytes of stdin; a tool's answer can be as long as a file
@@ -76,11 +78,9 @@ def run(
 def _answer(call: Call, parsed: bool) -> None:
     if call.environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         return
-    from ..git import discover
     from . import protocol
 
-    call.cwd = _directory(call)
-    here = discover.find(call.cwd, call.environ) if call.cwd else None
+    here = _repository(call)
     if here is None or not here.settings.flag("enabled"):
         return
     if not here.initialised:
@@ -101,6 +101,25 @@ def _answer(call: Call, parsed: bool) -> None:
         from .events import HANDLERS
 
         HANDLERS[call.event](call)
+
+
+def _repository(call: Call) -> Here | None:
+    """The one around the session's directory. Where that was never set up and lies in the one that
+    the session began in, the latter: an agent's `cd` into a submodule stays (Claude Code 2.1.330).
+    """
+    from ..git import discover
+    from . import protocol
+
+    call.cwd = _directory(call)
+    here = discover.find(call.cwd, call.environ) if call.cwd else None
+    if here and not here.initialised and here.settings.flag("enabled"):
+        for began in protocol.directories(call.payload, call.environ):
+            if here.top.startswith(os.path.realpath(began).rstrip("/") + "/"):
+                around = discover.find(began, call.environ)
+                if around and around.initialised:
+                    call.away = True
+                    return around
+    return here
 
 
 def _directory(call: Call) -> str:
