@@ -77,6 +77,18 @@ def test_a_hook_that_was_killed_before_it_spoke_loses_no_announcement(tmp_path: 
     assert "bbbbbbbb" in announce.message(str(tmp_path))
 
 
+def test_what_was_decided_before_the_next_start_is_not_announced(place: Place) -> None:
+    start(place)  # says once that capture is off
+    kept = place.lab.json(place.repo, "remember", "Captured sentence", "--private")["id"]
+    waits = place.one("We keep the exports for a year, because the auditors ask for them")
+    announce.add(str(place.mem), [kept], [waits])
+    place.review("--reject", waits)
+    place.lab.mem(place.repo, "forget", kept)
+    assert "systemMessage" not in start(place)
+    announce.add(str(place.mem), [], ["e" * 32])
+    assert "1 suggestion waits" in start(place)["systemMessage"]
+
+
 def test_a_foreign_line_in_the_file_says_nothing(tmp_path: Any) -> None:
     (tmp_path / announce.FILE).write_bytes(
         b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n"

@@ -2,9 +2,9 @@
 Suggestions and proposals about stored memories wait; also told is that capture is off.
 
 Owns `mem/captured`: a line, kind and id, for each memory stored, suggestion and proposal made since
-it was last told of. The worker appends; a session's start reads, and takes the lines away once its
-answer is written, so a hook that was killed tells again. And `mem/capture-off.told`: empty, there
-once the user was told.
+it was last told of, and for each that a person has decided about since. The worker and commands
+append; a session's start reads, and takes the lines away once its answer is written, so a hook that
+was killed tells again. And `mem/capture-off.told`: empty, there once the user was told.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from . import spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 FILE = "captured"
 _TELLING = "captured.telling"  # what a hook has read and may not have said yet
 _OFF = "capture-off.told"
 TAG = "captured"  # of memories that were stored unasked
-STORED, SUGGESTED, PROPOSED = "stored", "suggested", "proposed"
+STORED, SUGGESTED, PROPOSED, DECIDED = "stored", "suggested", "proposed", "decided"
 _MOST = 100_000  # bytes that are kept
 _NAMED = 3  # ids in the message
 
@@ -31,8 +31,17 @@ def add(
     mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = (), proposed: Iterable[str] = ()
 ) -> None:
     """Notes ids to tell of. A disk that takes nothing costs the announcement."""
-    kinds = ((STORED, stored), (SUGGESTED, suggested), (PROPOSED, proposed))
-    lines = [f"{kind} {id}\n" for kind, ids in kinds for id in ids]
+    _append(mem_dir, {STORED: stored, SUGGESTED: suggested, PROPOSED: proposed})
+
+
+def decided(mem_dir: str, ids: Iterable[str]) -> None:
+    """A person has rejected, accepted or forgotten these: they are not told of any more."""
+    if os.path.exists(os.path.join(mem_dir, FILE)):
+        _append(mem_dir, {DECIDED: ids})
+
+
+def _append(mem_dir: str, kinds: Mapping[str, Iterable[str]]) -> None:
+    lines = [f"{kind} {id}\n" for kind, ids in kinds.items() for id in ids]
     try:
         if lines:
             spool.put(os.path.join(mem_dir, FILE), "".join(lines).encode(), _MOST)
@@ -56,6 +65,11 @@ def message(mem_dir: str) -> str:
         kind, _, id = line.partition(" ")
         if kind in ids and id.isalnum() and len(id) <= 64:
             ids[kind][id] = None
+        elif kind == DECIDED:
+            for waiting in ids.values():
+                waiting.pop(id, None)
+    if not any(ids.values()):
+        told(mem_dir)
     return _words(list(ids[STORED]), len(ids[SUGGESTED]), len(ids[PROPOSED]))
 
 

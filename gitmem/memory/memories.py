@@ -17,6 +17,7 @@ from ..core.record_fields import CONTENT, FIELDS
 from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..engine.document import scope_name, versions_shown
+from ..hooks import announce
 from ..notes.notetree import is_hex
 from ..store import Store
 from . import pathnotes, write_gate
@@ -253,6 +254,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         raise MemError(f"memory '{found.short}' is already forgotten")
     said["reason"] = record.clean(said["reason"])[: record.MAX_TITLE]
     _say(store, found, "forget", found.seen, said)
+    announce.decided(store.repo.mem_dir, [found.memory.id])
     return found
 
 

@@ -17,6 +17,7 @@ from ..core import record
 from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.memory_rows import PRIVATE, word, words
+from ..hooks import announce
 from ..store import Store
 from . import memories
 
@@ -132,3 +133,4 @@ def decide(store: Store, decisions: Sequence[tuple[Item, str, str, Mapping[str, 
     write(store, "verdict", lines)
     for item, said, memory, _ in decisions:
         item.decide(said, memory)
+    announce.decided(store.repo.mem_dir, [item.id for item, *_ in decisions])
