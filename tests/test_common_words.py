@@ -38,6 +38,36 @@ def test_a_plain_question_is_asked_as_it_is(question: str) -> None:
     assert common_words.asked(question) == question
 
 
+QUESTION = "which database do orders and invoices use?"
+CODE = "\n".join(f"def f{i}(x):\n    return x + {i}  # one more" for i in range(10))
+LOG = "\n".join(f"2026-11-30T07:00:{i} ERROR request {i} took {i}{i} ms" for i in range(10, 50))
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"{QUESTION}\n\n```py\n{CODE}\n```",
+        f"```py\n{CODE}\n```\n{QUESTION}",
+        f"{QUESTION}\n{CODE}",
+        f"{LOG}\n{QUESTION}",
+        f"{LOG * 50}\n\n{QUESTION}",
+    ],
+)
+def test_code_and_logs_that_are_pasted_beside_a_question_are_not_asked(prompt: str) -> None:
+    assert common_words.asked(prompt).strip() == QUESTION
+
+
+def test_a_few_pasted_lines_and_those_with_nothing_beside_them_are_asked() -> None:
+    names = "\n".join(
+        f"- {name}" for name in ("orders", "rows", "taxes", "users", "items", "rates")
+    )
+    assert "- taxes" in common_words.asked(f"{QUESTION}\n{names}\r\n")
+    error = "ValueError: row 17 has no 'account'"
+    assert error in common_words.asked(f"why does this happen?\n```\n{error}\n```")
+    assert error in common_words.asked(f"```\n{CODE}\n{error}\n```\nok, go on")
+    assert error in common_words.asked(f"{QUESTION}\n```\n{error}"), "a fence that nothing closes"
+
+
 def test_of_small_talk_around_a_rare_word_nothing_is_left() -> None:
     assert common_words.asked("Siemens asked. Let me know what you think.") == "Siemens asked."
 

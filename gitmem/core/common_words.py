@@ -85,6 +85,10 @@ _WRAPPED = 50  # characters of a line from which on its sentence may go on in th
 # Of a word's rarity, on average: "make sure that all tests still pass before you commit" has 0.31,
 # "add input validation to the form" 0.47.
 _SMALL = 0.4
+_FEW = 4  # lines of code or of a log that are part of the question: an error, a call
+# Of a line's characters, signs and digits: few lines of prose have so many, most of a log have.
+_PROSE = 0.12
+_LOOKED_AT = 20_000  # characters in which pasted lines are looked for
 
 
 def _shares() -> dict[str, float]:
@@ -117,10 +121,40 @@ def specificity(terms: Iterable[str]) -> float:
 
 def asked(prompt: str) -> str:
     """The sentences that say something of their own, a line each, without polite beginnings; all
-    where none does. Of a long prompt begin and end are read (`text.ends`).
+    where none does. Longer pieces of code and of logs are left out: with ten lines of code beside
+    them 4 instead of 65 of 100 questions were told the right memory. Of a long prompt begin and end
+    are read (`text.ends`).
     """
-    prompt = text.ends(prompt)
-    return "\n".join(map(_plain, filter(_own, _sentences(prompt)))) or prompt
+    for given in (_typed(text.ends(prompt, _LOOKED_AT)), prompt):
+        if own := "\n".join(map(_plain, filter(_own, _sentences(text.ends(given))))):
+            return own
+    return text.ends(prompt)
+
+
+def _typed(prompt: str) -> str:
+    """The prompt without runs of more than _FEW lines of code or of a log."""
+    kept: list[str] = []
+    run, fenced = 0, False
+    for line in [*prompt.split("\n"), ""]:
+        fence = line.lstrip().startswith("```")
+        if fence or fenced or _pasted(line):
+            run += 1
+            fenced ^= fence
+        else:
+            if run > _FEW:
+                del kept[-run:]
+            run = 0
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _pasted(line: str) -> bool:
+    """Whether a line is indented as code is, or has as many signs and digits as prose has not. Of
+    ASCII: other alphabets have marks that are no letters. A list's items have one or two.
+    """
+    line = line.rstrip()
+    signs = sum([c.isascii() and not c.isalpha() for c in line]) - line.count(" ")
+    return line.startswith(("    ", "\t")) or signs > max(2, _PROSE * len(line))
 
 
 def _sentences(prompt: str) -> list[str]:
