@@ -280,6 +280,17 @@ def test_a_word_that_stands_in_no_text_but_in_a_field_is_found(lab: Lab, option:
     assert found["hits"][0]["body"] == "the nightly job sends letters"
 
 
+def test_more_paths_than_an_expression_of_sqlite_may_have_filter_as_one_does(lab: Lab) -> None:
+    repo = lab.repo("r", 1)
+    lab.mem(repo, "remember", "Retries stop after a minute", "--path", "net/retry.py")
+    many = [word for n in range(400) for word in ("--path", f"gone/{n}.py")]
+    for path in ("net", "net/retry.py", "net/retry.py/part"):
+        wanted = (*many, "--path", path)
+        assert len(lab.json(repo, "recall", "when do retries stop", *wanted)["hits"]) == 1
+        assert len(lab.json(repo, "list", *wanted)) == 1
+    assert lab.json(repo, "list", *many) == []
+
+
 def test_a_question_beside_a_batch_is_refused(lab: Lab) -> None:
     done = lab.run(lab.repo(), "git-mem", "recall", "--batch", "-", "a", "question")
     assert done.returncode == 2 and "--batch" in done.stderr

@@ -149,13 +149,17 @@ class Filter:
         )
 
     def _below(self) -> tuple[str, list[str]]:
-        """The condition of `paths`: a memory names one of them, or something above or below."""
-        parts, values = [], []
-        for path in self.paths:
-            bare, names = path.rstrip("/"), above(path)
-            parts.append(f"value IN ({_marks(names)}) OR (value >= ? AND value < ?)")
-            values += [*names, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
-        return _labelled("path", f"({' OR '.join(parts)})"), values
+        """The condition of `paths`: a memory names one of them, or something above or below. As
+        two lists: an expression for each path is too deep for SQLite from 200 on.
+        """
+        bare = [path.rstrip("/") for path in self.paths]
+        names = [name for path in bare for name in above(path)]
+        below = (
+            "SELECT row FROM json_each(?) p CROSS JOIN label l ON kind = 'path'"
+            " AND l.value >= p.value || '/' AND l.value < p.value || '0'"  # "0" follows "/"
+        )
+        exactly = _labelled("path", "value IN (SELECT value FROM json_each(?))")
+        return f"({exactly} OR row IN ({below}))", [fastjson.dumps(names), fastjson.dumps(bare)]
 
 
 def _labelled(kind: str, condition: str) -> str:
