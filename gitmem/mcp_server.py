@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
@@ -172,11 +173,14 @@ def _whole(item: Hit) -> str:
     return f"{render.line(item)}\n{body}" if body != item["title"] else render.line(item)
 
 
-def serve(place: str) -> None:
-    """Serves the repository around a directory until stdin ends, or Ctrl-C."""
+def serve(place: str, home: str) -> None:
+    """Serves the repository around a directory until stdin ends, or Ctrl-C. It works in `home`:
+    git refuses to run in a directory that a change of branches has removed.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it waits for the next line of stdin
     with Memories(place) as mem:
+        os.chdir(home)
         try:
             server(mem).run("stdio")
         except* BrokenPipeError:

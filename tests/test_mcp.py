@@ -128,6 +128,25 @@ def test_what_others_write_meanwhile_is_found(lab: Lab, repo: pathlib.Path) -> N
     talk(lab, repo, ask)
 
 
+def test_a_branch_without_the_directory_it_was_started_in_ends_nothing(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    """git refuses to run where the working directory is gone, also after it came back."""
+    (repo / "part").mkdir()
+    (repo / "part" / "db.py").touch()
+    lab.git(repo, "add", "part")
+    lab.git(repo, "commit", "-q", "-m", "A part")
+
+    async def ask(client: ClientSession) -> None:
+        for n, branch in enumerate(("HEAD~1", "main")):
+            lab.git(repo, "checkout", "-q", branch)
+            said = await call(client, "remember", text=f"{TEXT}, {n}", paths=["db.py"])
+            assert said.startswith("stored ")
+            assert "part/db.py" in await call(client, "recall", query=QUESTION, paths=["db.py"])
+
+    talk(lab, repo / "part", ask)
+
+
 def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Path) -> None:
     async def ask(client: ClientSession) -> None:
         said = await refused(client, "remember", text=f"the key is {KEY}")

@@ -16,7 +16,7 @@ def mcp_command() -> int:
     needs_mcp()
     place = os.environ.get("CLAUDE_PROJECT_DIR") or "."
     with opening.opened(os.environ, place, warn) as store:
-        common_dir, settings = store.repo.common_dir, store.settings
+        common_dir, home, settings = store.repo.common_dir, store.home, store.settings
     encodes = settings.flag("encoder") and not settings.replaced
     if encodes:
         reader.pack()  # before the forks: all share the weights
@@ -25,5 +25,5 @@ def mcp_command() -> int:
             reader.begin()
         from .. import mcp_server  # its threads come after the fork
 
-        mcp_server.serve(place)
+        mcp_server.serve(place, home)
     return 0
