@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -21,6 +22,7 @@ import pytest
 from conftest import Lab
 from review_world import Place
 
+from gitmem.core.errors import MemError
 from gitmem.memory import memories
 from gitmem.ui import page, page_data, page_server
 
@@ -169,14 +171,43 @@ def test_the_address_is_json_where_that_is_asked_for(place: Place) -> None:
         server.communicate()
 
 
+def test_another_branch_is_shown_also_where_it_lacks_the_directory_of_the_start(
+    place: Place,
+) -> None:
+    lab, repo = place.lab, place.repo
+    (repo / "part").mkdir()
+    (repo / "part" / "file").touch()
+    lab.git(repo, "add", "part")
+    lab.git(repo, "commit", "-q", "-m", "A part")
+    argv = [sys.executable, "-m", "gitmem", "ui", "--no-browser"]
+    server = subprocess.Popen(argv, cwd=repo / "part", env=lab.env, stdout=subprocess.PIPE)
+    try:
+        assert server.stdout
+        url = server.stdout.readline().decode().strip()
+        for branch, *start in (["main"], ["same"], ["older", "HEAD~1"]):
+            if branch != "main":
+                lab.git(repo, "checkout", "-q", "-b", branch, *start)
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                assert data_of(answer.read().decode())["branch"] == branch
+    finally:
+        server.kill()
+        server.communicate()
+
+
 # --- the server ---
 
 
 class Served:
     def __init__(self) -> None:
         self.decided: list[tuple[str, str, str, bool]] = []
-        self.server = page_server.Server(lambda: page.joined({"served": True}), self._decide)
+        self.fails = ""
+        self.server = page_server.Server(self._page, self._decide)
         threading.Thread(target=self._serve, daemon=True).start()
+
+    def _page(self) -> page.Page:
+        if self.fails:
+            raise MemError(self.fails)
+        return page.joined({"served": True})
 
     def _decide(self, id: str, verb: str, keep: str, team: bool) -> dict[str, Any]:
         self.decided.append((id, verb, keep, team))
@@ -219,6 +250,16 @@ def test_the_page_comes_with_strict_headers(served: Served) -> None:
     assert headers["Cache-Control"] == "no-store"
     assert not [name for name in headers if name.startswith("Access-Control")]
     assert served.server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.quick
+def test_a_page_that_cannot_be_made_says_why_and_is_made_at_the_next_load(served: Served) -> None:
+    served.fails = "git log failed: é"
+    status, headers, body = served.ask("GET", served.server.path)
+    assert (status, body.decode()) == (503, served.fails)
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    served.fails = ""
+    assert served.ask("GET", served.server.path)[0] == 200
 
 
 @pytest.mark.quick

@@ -54,10 +54,12 @@ def _write_private(name: str, html: str) -> None:
 
 def _serve(store: Store, scope: str, no_browser: bool, as_json: bool) -> int:
     held: dict[tuple[str, ...], page.Page] = {}
+    os.chdir(store.home)  # git refuses to run where a change of branches removed the directory
 
     def current() -> page.Page:
         """The page, made anew where memories or HEAD have moved."""
-        now = (store.repo.head(), store.team.tip() or "", store.private.tip() or "")
+        tips = [notes.tip() or "" for _, notes in store.sources]
+        now = (store.repo.head(), store.repo.branch(), *tips)
         if now not in held:
             made = page.joined(page_data.gather(store, scope, served=True))
             held.clear()

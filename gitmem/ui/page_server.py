@@ -16,6 +16,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+from ..core.errors import MemError
 from .page import Page
 
 HOST = "127.0.0.1"
@@ -84,7 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._allowed(""):
             return
-        page = self.server.page()
+        try:
+            page = self.server.page()
+        except MemError as e:  # the next load may find what is missing
+            return self._answer(503, "text/plain; charset=utf-8", e.message.encode())
         policy = f"{page.policy}; frame-ancestors 'none'"
         self._answer(200, "text/html; charset=utf-8", page.html.encode(), policy)
 
