@@ -194,6 +194,23 @@ def test_another_branch_is_shown_also_where_it_lacks_the_directory_of_the_start(
         server.communicate()
 
 
+def test_a_browser_that_is_waited_for_gets_the_page(place: Place) -> None:
+    script = "import sys, urllib.request as u; print(len(u.urlopen(sys.argv[1], timeout=9).read()))"
+    browser = place.lab.root / "browser"
+    browser.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{script}' \"$1\" 2>&1\n")
+    browser.chmod(0o755)
+    argv = [sys.executable, "-m", "gitmem", "ui"]
+    env = {**place.lab.env, "BROWSER": str(browser)}
+    server = subprocess.Popen(argv, cwd=place.repo, env=env, stdout=subprocess.PIPE)
+    try:
+        assert server.stdout
+        assert server.stdout.readline().startswith(b"http://")
+        assert int(server.stdout.readline()) > 10_000
+    finally:
+        server.kill()
+        server.communicate()
+
+
 # --- the server ---
 
 

@@ -80,9 +80,11 @@ def _serve(store: Store, scope: str, no_browser: bool, as_json: bool) -> int:
         warn("serving until Ctrl-C; the page is for this machine alone")
         current()
         if not no_browser:
+            import threading
             import webbrowser
 
-            webbrowser.open(server.url)
+            # Some browsers hold whoever opens them until they are closed, as $BROWSER may.
+            threading.Thread(target=webbrowser.open, args=[server.url], daemon=True).start()
         with suppress(KeyboardInterrupt):
             server.serve()
     return 0
