@@ -52,7 +52,7 @@ FEEDBACK = {
 }
 
 
-def written(file: pathlib.Path, memories: list[dict[str, Any]]) -> str:
+def written(file: pathlib.Path, memories: list[dict[str, Any]], **more: Any) -> str:
     commits = {
         f"{n:040x}": {"commit": f"{n:040x}", "subject": f"Commit {n}", "date": "2026-03-01"}
         for n in range(50)
@@ -62,8 +62,15 @@ def written(file: pathlib.Path, memories: list[dict[str, Any]]) -> str:
         "branch": "main",
         "memories": memories,
         "commits": commits,
-        "communities": [{"size": len(memories), "paths": ["src"], "central": memories[:3]}],
+        "communities": [
+            {
+                "size": len(memories),
+                "paths": ["src"] + [m["paths"][0]["path"] for m in memories[:1]],
+                "central": memories[:3],
+            }
+        ],
         "feedback": FEEDBACK,
+        **more,
     }
     file.write_text(page.joined(data).html, encoding="utf-8")
     return file.as_uri()
@@ -148,6 +155,30 @@ def test_the_filters_narrow_the_list_and_private_memories_are_marked(
         assert "private" in tab.run("document.querySelector('.row').innerText")
         assert tab.run("document.documentElement.scrollWidth") <= 400
         assert tab.errors == []
+
+
+def test_words_that_are_too_long_for_a_narrow_page_are_broken(tmp_path: pathlib.Path) -> None:
+    long = "feature/JIRA-1234-" + "very-long-name-" * 10 + "x" * 150
+    fields: Any = {
+        "title": long,
+        "anchor": {"commit": f"{0:040x}", "branch": long, "state": "unmerged"},
+        "paths": [{"path": long, "state": "changed"}],
+        "history": [{"op": "edit", "at": "2026-01-02", "reason": long}] * 2,
+        "alternatives": [{"title": long, "body": long}],
+    }
+    both = [{"id": str(n), "title": long, "scope": "private"} for n in range(2)]
+    waiting = {"id": "a", "kind": "contradiction", "proposal": True, "choose": True}
+    more = {"served": True, "queue": [{**waiting, "memories": both}]}
+    url = written(tmp_path / "page.html", [memory(n, **fields) for n in range(3)], **more)
+    wide = "[...document.querySelectorAll('main, #detail')].map(e => e.scrollWidth - e.clientWidth)"
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(400, 800)
+        tab.open(url)
+        tab.run("document.querySelector('.row').click()")
+        tab.wait("!document.getElementById('detail').hidden")
+        for view in ("Memories", "Timeline", "Communities", "Statistics", "Review"):
+            press(tab, view)
+            assert (view, tab.run(wide)) == (view, [0, 0])
 
 
 def test_the_statistics_say_how_far_confidences_held(tmp_path: pathlib.Path) -> None:
