@@ -181,6 +181,26 @@ def test_words_that_are_too_long_for_a_narrow_page_are_broken(tmp_path: pathlib.
             assert (view, tab.run(wide)) == (view, [0, 0])
 
 
+def test_keys_go_on_from_a_link_of_the_open_memory_and_leave_an_input_method_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    url = written(tmp_path / "page.html", [memory(n) for n in range(9)])
+    with browser.tab(tmp_path / "home") as tab:
+        tab.size(1280, 800)
+        tab.open(url)
+        for key in "jjj":
+            tab.press(key)
+        tab.press("Enter")
+        for expected in ("number 2", "number 3"):
+            tab.wait(f"document.querySelector('#detail h2')?.innerText.includes('{expected}')")
+            tab.run("document.querySelector('#detail button').focus()")
+            tab.press("j")
+        tab.press("/")
+        composing = "{key: 'Enter', isComposing: true, bubbles: true}"  # it takes the word over
+        tab.run(f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {composing}))")
+        assert tab.run("document.activeElement.id") == "query"
+
+
 def test_the_statistics_say_how_far_confidences_held(tmp_path: pathlib.Path) -> None:
     url = written(tmp_path / "page.html", [memory(n) for n in range(3)])
     with browser.tab(tmp_path / "home") as tab:

@@ -36,7 +36,7 @@ function step(by) {
   const at = rows.findIndex(
     (r) =>
       r === document.activeElement ||
-      (document.activeElement === $("detail") && r.hash === `#${open}`),
+      ($("detail").contains(document.activeElement) && r.hash === `#${open}`),
   );
   const next = at < 0 ? 0 : at + by;
   if (next >= rows.length) more();
@@ -49,7 +49,7 @@ function step(by) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target.matches("input[type=search], select");
   if (event.key === "Escape") {
     if (open) close();
