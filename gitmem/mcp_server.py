@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp_types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
 
 from . import __version__, render
@@ -71,10 +72,11 @@ class Tools:
         only: Literal["", "memories", "history"] = "",
     ) -> str:
         """Find memories, and commits, by words and by meaning; one line each."""
-        where: Conditions = {"types": types or [], "paths": _filled(paths)}
+        where: Conditions = {"types": _filled(types), "paths": _filled(paths)}
         found = self._mem.recall(query, limit=limit, only=only, **where)
-        hits = found["hits"] if found["verdict"] != "MISS" else []
-        return "\n".join([render.verdict({**found, "hits": hits}), *map(render.line, hits)])
+        if found["verdict"] == "MISS":
+            return render.nothing({**found, "hits": []}, any((only, *where.values())))
+        return "\n".join([render.verdict(found), *map(render.line, found["hits"])])
 
     async def show(self, ids: _Ids) -> str:
         """The whole texts of memories, or of commits."""
@@ -141,12 +143,15 @@ def server(mem: Memories) -> MCPServer[Any]:
     made.resource("git-mem://memory/{id}", mime_type="text/plain")(
         _answering(tools.memory, ResourceError)
     )
-    made.prompt(name="recall")(_answering(tools.ask))
+    made.prompt(name="recall")(_answering(tools.ask, _no_prompt))
     made.prompt()(tools.keep)
     return made
 
 
-def _answering(function: _Answer, refusal: type[Exception] = ToolError) -> _Answer:
+_no_prompt = functools.partial(MCPError, INVALID_PARAMS)  # of others the client reads no word
+
+
+def _answering(function: _Answer, refusal: Callable[[str], Exception] = ToolError) -> _Answer:
     """Says what was refused and why; what is answered is cut to ROOM."""
 
     @functools.wraps(function)

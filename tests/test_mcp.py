@@ -147,6 +147,21 @@ def test_a_branch_without_the_directory_it_was_started_in_ends_nothing(
     talk(lab, repo / "part", ask)
 
 
+def test_an_answer_says_that_the_filter_is_why_there_is_none(lab: Lab, repo: pathlib.Path) -> None:
+    """ "MISS: nothing among 0 memories" reads as if nothing were known here."""
+
+    async def ask(client: ClientSession) -> None:
+        assert "no memories here yet" in await call(client, "recall", query=QUESTION)
+        await call(client, "remember", text=TEXT, type="decision")
+        for narrowed in ({"types": ["bug"]}, {"paths": ["no/such.py"]}):
+            found = await call(client, "recall", query=QUESTION, **narrowed)
+            assert found == "MISS: nothing passes this filter"
+        found = await call(client, "recall", query=QUESTION, types=[""], paths=[""])
+        assert found.startswith("HIT: 1 among 1 memory")
+
+    talk(lab, repo, ask)
+
+
 def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Path) -> None:
     async def ask(client: ClientSession) -> None:
         said = await refused(client, "remember", text=f"the key is {KEY}")
@@ -155,6 +170,8 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
         assert "no memory id" in await refused(client, "show", ids=["zzz"])
         assert await refused(client, "show", ids=[]) and await refused(client, "forget", ids=[])
         assert await refused(client, "recall", query=" ")
+        with pytest.raises(Exception, match="nothing to look for"):
+            await client.get_prompt("recall", {"question": " "})
         assert await refused(client, "recall", query="a", limit=1000)
 
     talk(lab, repo, ask)

@@ -45,7 +45,7 @@ def hits(
     unfit = answer["verdict"] == "MISS" and not nearest
     if unfit or not answer["hits"]:
         more = "; --all-hits shows the nearest, none of which fits" if answer["hits"] else ""
-        _last(_nothing({**answer, "hits": []}, narrowed) + more)
+        _last(nothing({**answer, "hits": []}, narrowed) + more)
         return
     for item in answer["hits"]:
         hit(item, f"{item['score']:.2f} {item['retrieval']}: {_score(item)}" if explain else "")
@@ -129,7 +129,8 @@ def verdict(answer: Mapping[str, Any]) -> str:
     return text
 
 
-def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
+def nothing(answer: Mapping[str, Any], narrowed: bool) -> str:
+    """The same where nothing was found; `narrowed` as in `hits`."""
     searched = answer["searched"] or (answer.get("history") or {}).get("searched")
     if searched or answer["degraded"]:
         return verdict(answer)
