@@ -96,7 +96,8 @@ class Tools:
         if private:
             given["scope"] = "private"
         stored = self._mem.remember(text, **given)
-        return f"{stored['status']} {stored['id'][:8]} [{stored['scope']}] {stored['title']}"
+        title = sanitize.shown(stored["title"])
+        return f"{stored['status']} {stored['id'][:8]} [{stored['scope']}] {title}"
 
     async def forget(self, ids: _Ids, reason: str = "") -> str:
         """Hide memories that are wrong, for everybody; `git mem restore` undoes it."""

@@ -205,7 +205,8 @@ def test_an_answer_is_bounded_and_quoted(lab: Lab, repo: pathlib.Path) -> None:
         assert len(found) < 16_200 and found.count("\n") <= 20
         whole = await call(client, "show", ids=ids[:20])
         assert len(whole) < 16_200 and "more characters" in whole
-        assert "\x1b" not in whole + found and "\u202e" not in whole + found
+        said = await call(client, "remember", text="lesson \x1b[31m\u202e")
+        assert not {"\x1b", "\u202e"} & set(whole + found + said)
 
     talk(lab, repo, ask)
 
