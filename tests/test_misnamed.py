@@ -51,6 +51,15 @@ def test_a_path_that_is_nowhere_is_noted_with_the_nearest_and_stored(
     )
 
 
+def test_of_many_paths_that_are_nowhere_none_is_compared_with_all_files(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    paths = [word for n in range(9) for word in ("--path", f"old/{n}/net.py")]
+    said = lab.said(repo, "list", *paths)
+    assert said.splitlines() == [f"note: '{path}' is not at HEAD" for path in paths[1::2]]
+    assert "did you mean src/net.py?" in lab.said(repo, "list", *paths[:4])
+
+
 def test_lines_of_a_file_that_is_nowhere_are_refused_with_the_nearest(
     lab: Lab, repo: pathlib.Path
 ) -> None:

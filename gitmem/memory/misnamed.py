@@ -18,6 +18,7 @@ from . import pathnotes
 
 _MOST = 5_000  # names that are compared with one that is nowhere, each 20 to 50 microseconds
 _SECONDS = 1.0  # for their list
+_TYPED = 5  # paths that are nowhere; whoever gives more has typed none, and each takes 0.2 seconds
 _ALIKE = 0.7  # similarity (difflib) from which on another name may have been meant
 
 
@@ -41,7 +42,7 @@ def notes(store: Store, paths: Iterable[str], types: Iterable[str], at: str = "H
         return paths, [word for word in unusual if not known(typed, word)]
 
     absent, unusual = store.with_cache(read, most=index.ON_THE_SPOT)[0]
-    listed = files(store, commit) if absent else []
+    listed = files(store, commit) if 0 < len(absent) <= _TYPED else []
     out = [f"'{path}' is not at {at}{_meant(nearest_path(path, listed))}" for path in absent]
     for name in unusual:
         usual = f" ({', '.join(record.TYPES)})"
