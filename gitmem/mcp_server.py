@@ -120,6 +120,9 @@ class Tools:
 
     async def ask(self, question: str) -> str:
         """What is known about a question."""
+        if len(question.split()) == 1:
+            # Claude Code 2.1.330 gives the first word alone; its model sees the others beside.
+            return f"`recall` the user's whole question, then answer from the memories: {question}"
         return f"{await self.recall(question)}\n\nAnswer from these memories: {question}"
 
     async def keep(self) -> str:

@@ -31,3 +31,14 @@ def test_the_model_recalls_and_remembers_by_tools(client: Client, lab: Lab) -> N
     assert "mcp__git-mem__recall" in str(client.model.requests[0]["tools"])  # `alwaysLoad`
     assert "HIT: 1 among 1 memory" in client.seen() and TEXT in client.seen()
     assert "The test runner needs a tty" in [m["title"] for m in lab.json(repo, "list")]
+
+
+def test_a_question_given_to_the_prompt_is_recalled_whole(client: Client, lab: Lab) -> None:
+    """The client gives the server its first word alone."""
+    repo = lab.repo()
+    shutil.copy(ROOT / ".mcp.json", repo)
+    lab.mem(repo, "remember", TEXT, "--type", "decision")
+    question = "which database do orders and invoices use"
+    client.prompt(repo, f"/mcp__git-mem__recall {question}", replies=[{"text": "done"}])
+    assert "`recall` the user's whole question" in client.seen() and question in client.seen()
+    assert "MISS: " not in client.seen()

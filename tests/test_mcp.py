@@ -223,6 +223,8 @@ def test_what_a_client_is_told_of_the_server_is_short(lab: Lab, repo: pathlib.Pa
         assert {p.name for p in (await client.list_prompts()).prompts} == {"recall", "keep"}
         asked = await client.get_prompt("recall", {"question": "which database"})
         assert TEXT in asked.messages[0].content.text
+        asked = await client.get_prompt("recall", {"question": "which"})
+        assert "MISS" not in asked.messages[0].content.text
 
     started = talk(lab, repo, ask)
     assert "recall" in started.instructions and len(started.instructions) < 700
