@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
@@ -132,24 +133,41 @@ class Tools:
 
 def server(mem: Memories) -> MCPServer[Any]:
     """Not started yet."""
-    made: MCPServer[Any] = MCPServer(
-        "git-mem", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
     tools = Tools(mem)
-    for function, about in (
-        (tools.recall, _READS),
-        (tools.show, _READS),
-        (tools.remember, _WRITES),
-        (tools.forget, _HIDES),
-        (tools.status, _READS),
-    ):
-        made.tool(annotations=about, structured_output=False)(_answering(function))
+    offered = [
+        Tool.from_function(_answering(function), annotations=about, structured_output=False)
+        for function, about in (
+            (tools.recall, _READS),
+            (tools.show, _READS),
+            (tools.remember, _WRITES),
+            (tools.forget, _HIDES),
+            (tools.status, _READS),
+        )
+    ]
+    _refuse_others(next(tool for tool in offered if tool.name == "remember"))
+    made: MCPServer[Any] = MCPServer(
+        "git-mem",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        tools=offered,
+        log_level="WARNING",
+    )
     made.resource("git-mem://memory/{id}", mime_type="text/plain")(
         _answering(tools.memory, ResourceError)
     )
     made.prompt(name="recall")(_answering(tools.ask, _no_prompt))
     made.prompt()(tools.keep)
     return made
+
+
+def _refuse_others(tool: Tool) -> None:
+    """Refuses arguments that a tool does not have. The library ignores them: `scope: "private"`, as
+    the command line has it, made a memory of the team's.
+    """
+    model = tool.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    tool.parameters = model.model_json_schema(by_alias=True)
 
 
 _no_prompt = functools.partial(MCPError, INVALID_PARAMS)  # of others the client reads no word

@@ -167,6 +167,8 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
         said = await refused(client, "remember", text=f"the key is {KEY}")
         assert "secret" in said and "--" not in said
         assert KEY not in await refused(client, "remember", text=f"the key is {KEY}")
+        said = await refused(client, "remember", text=TEXT, scope="private")
+        assert "scope" in said and "not permitted" in said  # was stored for the team
         assert "no memory id" in await refused(client, "show", ids=["zzz"])
         assert await refused(client, "show", ids=[]) and await refused(client, "forget", ids=[])
         assert await refused(client, "recall", query=" ")
