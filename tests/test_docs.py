@@ -18,7 +18,10 @@ import pytest
 from conftest import Lab
 
 from gitmem import cli
+from gitmem.cli import read
+from gitmem.cli.options import Answer, Filters
 from gitmem.core import fold, record
+from gitmem.store import Store
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gitmem"
@@ -329,6 +332,17 @@ def test_the_worked_example_folds_as_the_page_says() -> None:
         ["database", "orders"],
         ["database"],
     )
+
+
+def test_the_command_of_the_recipe_counts_memories(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
+    lab.mem(repo, "remember", "All times are UTC")
+    code = page("CONTRIBUTING.md").partition("```python\n")[2].partition("```")[0]
+    given = {**vars(read), "Answer": Answer, "command": lambda _: lambda function: function}
+    exec(code, given)
+    nothing = Filters([], [], [], "", "", "", "", "", "")
+    assert given["count_command"](store, nothing).value == 1
 
 
 def test_the_diff_options_of_the_format_page_are_those_of_the_code() -> None:
