@@ -18,6 +18,7 @@ import pytest
 from conftest import Lab
 
 from gitmem import cli
+from gitmem.agents import install, installed, targets
 from gitmem.cli import read
 from gitmem.cli.options import Answer, Filters
 from gitmem.core import fold, record
@@ -343,6 +344,17 @@ def test_the_command_of_the_recipe_counts_memories(
     exec(code, given)
     nothing = Filters([], [], [], "", "", "", "", "", "")
     assert given["count_command"](store, nothing).value == 1
+
+
+def test_the_agent_of_the_recipe_is_installed_named_by_doctor_and_removed(
+    lab: Lab, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = re.search(r'`(Agent\("zed".*?\))`', page("CONTRIBUTING.md"))
+    assert row
+    monkeypatch.setitem(targets.AGENTS, "zed", eval(row[1], vars(targets)))
+    install.install(lab.env, store.repo, "zed", mcp=True)
+    assert "zed" in [one.target for one in installed.servers(lab.env, store.repo)]
+    assert len(install.uninstall(lab.env, store.repo, "zed")) == 3
 
 
 def test_the_diff_options_of_the_format_page_are_those_of_the_code() -> None:

@@ -18,14 +18,6 @@ from .jsonedit import Doc
 from .targets import PROJECT, Agent
 
 NAME = "git-mem"
-# (file from the top of a working tree, from the home or the directory of the agent's variable)
-_FILES = {
-    "claude": (".mcp.json", ".claude.json"),
-    "codex": (".codex/config.toml", ".codex/config.toml"),
-    "gemini": (".gemini/settings.json", ".gemini/settings.json"),
-    "cursor": (".cursor/mcp.json", ".cursor/mcp.json"),
-    "copilot": (".github/mcp.json", ".copilot/mcp-config.json"),
-}
 _MORE: dict[str, dict[str, Any]] = {
     "claude": {"type": "stdio", "alwaysLoad": True},
     "copilot": {"type": "local", "tools": ["*"]},
@@ -34,7 +26,7 @@ _MORE: dict[str, dict[str, Any]] = {
 
 def file(environ: Mapping[str, str], top: str, agent: Agent, scope: str) -> str:
     """The file of a scope, "" where there is none."""
-    project, user = _FILES[agent.name]
+    project, user = agent.servers
     if scope == PROJECT:
         return os.path.join(top, project) if top else ""
     home, chosen = environ.get("HOME", ""), environ.get(agent.variable, "")

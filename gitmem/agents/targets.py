@@ -31,8 +31,9 @@ class Agent:
 
     `entry(event, command)`: what stands in the array of an event. `project`: the file from the top
     of a working tree, and from the home, unless `home` names another one there; `variable` names
-    another directory for the first one of that path. `versioned`: the file has to say `"version":
-    1`. `needs`: what the user has to do besides.
+    another directory for the first one of that path. `servers`: the files with MCP servers, from
+    the top of a working tree and from the home. `versioned`: the file has to say `"version": 1`.
+    `needs`: what the user has to do besides.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Agent:
     entry: Callable[[str, str], dict[str, Any]]
     events: Sequence[str]
     project: str
+    servers: tuple[str, str]
     variable: str = ""
     home: str = ""
     versioned: bool = False
@@ -85,15 +87,19 @@ _GEMINI = "SessionStart BeforeAgent AfterTool AfterAgent SessionEnd"
 _CURSOR = "sessionStart beforeSubmitPrompt afterFileEdit stop sessionEnd"
 _COPILOT = "sessionStart userPromptSubmitted postToolUse sessionEnd"
 _TRUST = "Codex asks you to review and trust new hooks before it runs them"
-_CLAUDE_FILE, _CODEX_FILE = ".claude/settings.json", ".codex/hooks.json"
-_COPILOT_FILES = ".github/hooks/git-mem.json", "COPILOT_HOME", ".copilot/hooks/git-mem.json"
 _AGENTS = (
-    Agent("claude", "Claude Code", _handler, protocol.EVENTS, _CLAUDE_FILE, "CLAUDE_CONFIG_DIR"),
-    Agent("codex", "Codex CLI", _handler, _CODEX.split(), _CODEX_FILE, "CODEX_HOME", needs=_TRUST),
-    Agent("gemini", "Gemini CLI", _gemini, _GEMINI.split(), ".gemini/settings.json"),
-    Agent("cursor", "Cursor", _cursor, _CURSOR.split(), ".cursor/hooks.json", versioned=True),
-    Agent("copilot", "Copilot CLI", _copilot, _COPILOT.split(), *_COPILOT_FILES, True),
-)
+    Agent("claude", "Claude Code", _handler, protocol.EVENTS,
+          ".claude/settings.json", (".mcp.json", ".claude.json"), "CLAUDE_CONFIG_DIR"),
+    Agent("codex", "Codex CLI", _handler, _CODEX.split(),
+          ".codex/hooks.json", (".codex/config.toml",) * 2, "CODEX_HOME", needs=_TRUST),
+    Agent("gemini", "Gemini CLI", _gemini, _GEMINI.split(),
+          ".gemini/settings.json", (".gemini/settings.json",) * 2),
+    Agent("cursor", "Cursor", _cursor, _CURSOR.split(),
+          ".cursor/hooks.json", (".cursor/mcp.json",) * 2, versioned=True),
+    Agent("copilot", "Copilot CLI", _copilot, _COPILOT.split(),
+          ".github/hooks/git-mem.json", (".github/mcp.json", ".copilot/mcp-config.json"),
+          "COPILOT_HOME", ".copilot/hooks/git-mem.json", versioned=True),
+)  # fmt: skip
 AGENTS = {agent.name: agent for agent in _AGENTS}
 SECTIONS = {"agents-md": "AGENTS.md", "claude-md": "CLAUDE.md"}
 TARGETS = ("git", *AGENTS, *SECTIONS)
