@@ -44,7 +44,7 @@ _VECTORS = (
 
 
 def rows(drafts: list[dict[str, Any]], table: StaticTable) -> Iterator[Row]:
-    for draft, (fields, vector, _) in zip(drafts, prepare(table, drafts), strict=True):
+    for draft, (fields, vector) in zip(drafts, prepare(table, drafts), strict=True):
         item = {
             "kind": "memory",
             "author": "Ada <ada@example.org>",

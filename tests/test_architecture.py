@@ -299,6 +299,26 @@ def place(module: str) -> str:
     return name_of(next(PACKAGE.rglob(f"{module}.py")))
 
 
+def lacking(source: str) -> list[str]:
+    """The imports from the package in a file that fail."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gitmem"):
+            try:
+                exec(ast.unparse(node), {})
+            except ImportError as e:
+                found.append(str(e))
+    return found
+
+
+def test_tools_and_benchmarks_import_what_is_there() -> None:
+    root = pathlib.Path(__file__).parent.parent
+    files = [*(root / "tools").glob("*.py"), *(root / "perf").glob("*.py")]
+    found = {f.name: lacking(f.read_text("utf-8")) for f in files}
+    assert files and not any(found.values()), found
+    assert lacking("from gitmem.core import rank\nfrom gitmem.core.rank import fuse, no_such")
+
+
 def test_names_are_unique() -> None:
     names = [
         p.stem for p in PACKAGE.rglob("*.py") if p.stem != "__init__" and p.parent.name != "cli"

@@ -37,7 +37,7 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 from gitmem.core import common_words, overlap, rank, text, verdict
 from gitmem.engine import embed, encoding, hubness, model_vectors, nearness, vectors
 from gitmem.engine.cache import Cache, open_in_memory
-from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
+from gitmem.engine.search import CANDIDATES, WEIGHTS
 
 Array = np.ndarray[Any, Any]
 SIZES = (20, 500, 3000)
@@ -186,14 +186,17 @@ class Store:
             return overlap.cover(wanted, set(said), self.df, n), overlap.phrases(pairs, said)
 
         cover = max([held(row)[0] for row, _ in lexical[: verdict.LOOKED_AT]], default=0.0)
-        hits = fused(lexical, near, rank.ceiling(wanted, self.df, n), self.space.space, cover)
+        nearest = list(near.items())[:CANDIDATES]
+        of_words = {row: near[row] for row, _ in lexical if row in near}
+        ceiling = rank.ceiling(wanted, self.df, n)
+        hits = rank.fuse(lexical, nearest, of_words, ceiling, self.space.space, cover)
         hits = rank.reread(hits, {hit.row: held(hit.row) for hit in hits[: rank.REREAD]})
         first = [set(self.said[hit.row]) for hit in hits[: verdict.LOOKED_AT]]
         return (
             (
                 hits,
                 verdict.features(
-                    wanted, self.df, n, hits, first, list(near.values())[:CANDIDATES], cosines
+                    wanted, self.df, n, hits, first, [value for _, value in nearest], cosines
                 ),
             )
             if hits
