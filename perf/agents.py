@@ -266,7 +266,7 @@ class Bench:
         with subprocess.Popen(
             [self.program, "mcp"], cwd=path, env=self.env, stdin=subprocess.PIPE
         ) as process:
-            while not (path / ".git" / "mem" / "prefork.sock").exists():
+            while not any((path / ".git" / "mem").glob("prefork.sock.*")):
                 time.sleep(0.1)
             self.pause = 0.5
             yield
