@@ -134,6 +134,8 @@ def test_install_says_what_to_look_at_and_how_to_take_it_back(lab: Lab, repo: pa
     assert "\nClaude Code: permission Bash(git mem *) in '" in said
     assert "`git mem context` shows what a session is told" in said
     assert "`git mem uninstall claude` takes this back" in said
+    said = lab.mem(repo, "install", "agents-md")  # whose agent runs no hook, and is told nothing
+    assert said.endswith("\n`git mem uninstall agents-md` takes this back\n"), said
 
 
 @pytest.mark.quick

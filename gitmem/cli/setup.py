@@ -161,8 +161,8 @@ def install_command(
         if dry_run:
             facts = {"changed": done, "hints": hints, "dry_run": True, "texts": texts}
             return Answer(facts, _preview(done, hints, texts))
-        shown = "`git mem context` shows what a session is told"
-        return _installed(done, hints, f"{shown}; `git mem uninstall {target}` takes this back")
+        shown = "`git mem context` shows what a session is told; " * (target in targets.AGENTS)
+        return _installed(done, hints, f"{shown}`git mem uninstall {target}` takes this back")
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
