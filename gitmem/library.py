@@ -221,7 +221,7 @@ class Memories:
         memories.forget(self._store, id, reason)
 
     def restore(self, id: str) -> None:
-        """Takes a `forget` back. Raises MemError where the memory is not forgotten."""
+        """Brings back a forgotten or superseded memory. Raises MemError where it is neither."""
         memories.restore(self._store, id)
 
     def status(self) -> dict[str, Any]:

@@ -257,7 +257,7 @@ DESCRIPTION = (
     (
         "A memory is a short text with a type, tags and paths, anchored to a commit. It is one line"
         " of JSON in the note of that commit. `git mem recall` finds memories by their words and by"
-        " their meaning, offline, with a table of token vectors that comes with the program."
+        " their meaning, offline, with a sentence encoder that comes with the program."
     ),
     (
         "Memories of the team live in `refs/notes/mem/team`, private ones in"

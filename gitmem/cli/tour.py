@@ -1,6 +1,6 @@
 """`git mem tour`: the life of a memory, shown in a repository that is made for it and removed.
 
-Owns the steps, which the guide and the README's pictures show, too (`tools/worked_examples.py`).
+Owns the steps, which the README's pictures show, too (`tools/worked_examples.py`).
 Promise: nothing of the user's is read or written. The home of a step's command, its configuration
 and its repository are in one temporary directory, which is gone when the tour ends or is ended.
 """
