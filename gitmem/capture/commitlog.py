@@ -35,7 +35,7 @@ _MOST_FAILED = 4_000  # failures that are noted, the last
 _LONGEST = 8_000  # characters of a message without its trailers
 _MOST = 200_000  # ... of one that is read at all
 
-# Words of trailers that only commits have, beside `markers.TRAILERS`.
+# Words of trailers that only commits have, beside `word_lists.TRAILERS`.
 _ONLY_HERE = {"rejected": "dead-end", "remember": "learning"}
 _TRAILER = re.compile(rf"^({'|'.join(_ONLY_HERE)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 # What programs write under a message that they had a part in.

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LEAST = 8  # digits by which an id is shown (`context_render.ID`); fewer name nothing
+LEAST = 8  # digits by which an id is shown (`context_item.ID`); fewer name nothing
 
 
 def named(text: str, ids: Iterable[str]) -> list[str]:
