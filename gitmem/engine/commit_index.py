@@ -114,7 +114,7 @@ class _Refs:
         self._at, self._times = int(time()), ""
 
     def unmoved(self, tips: str) -> bool:
-        """Where they may have moved, their times are taken for `noted`: before they are read."""
+        """Whether they are where they were. If not, `noted` gets their times from before a read."""
         from ..git import refs_mtime
 
         common_dir = self._git.common_dir
