@@ -1,5 +1,5 @@
 """Where memories stand after what people do to history: every situation with real git, each state
-from `where` alone.
+from `anchor_state` alone.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ def test_many_open_branches_are_sought_from_the_oldest_on(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = long_history(lab, 1_500)
-    for n in range(8):  # more than `twins` asks git's own search for
+    for n in range(8):  # more than `equivalent_commits` asks git's own search for
         lab.git(repo, "checkout", "-q", "-b", f"topic{n}", f"main~{10 + 9 * n}")
         commit(lab, repo, f"topic{n}.txt", "one")
         tell(repo, f"about topic {n}")

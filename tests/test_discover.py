@@ -1,4 +1,4 @@
-"""`here` by files says what git says, or asks git."""
+"""`discover` by files says what git says, or asks git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session's first start, without a cache: which memories are read from the notes (`bare`)."""
+"""A session's first start, without a cache: which memories are read from the notes (`fallback`)."""
 
 from __future__ import annotations
 

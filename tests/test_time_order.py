@@ -95,7 +95,7 @@ def start(hooks: hook_world.Hooks, way: str) -> str:
     return hooks.call("SessionStart", source="startup")
 
 
-# More than 200 lines wait: the block comes straight from the notes (`bare`).
+# More than 200 lines wait: the block comes straight from the notes (`fallback`).
 NO_WORKER = (
     "from gitmem.engine import index\nindex.ON_THE_SPOT = 0\nfrom gitmem.hooks import"
     " spool\nspool.ask = lambda *a: True"

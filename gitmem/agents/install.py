@@ -25,7 +25,7 @@ from .jsonedit import Broken, Doc
 from .targets import PERMISSION, PROJECT, USER, Agent
 
 _KEY = "mem.promptContext"
-_STEP = "agents"  # of `changes`
+_STEP = "agents"  # of `config_journal`
 _CONFIG = "git-config"  # target of the user's git configuration in the log
 _SETTING = "[mem]\n\tpromptContext = true\n"
 _ALLOW = ("permissions", "allow")

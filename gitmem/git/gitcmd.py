@@ -59,7 +59,7 @@ class Git:
         self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
-        self.largest = LARGEST  # bytes of a note that is read (`truth`); 0: all of them
+        self.largest = LARGEST  # bytes of a note that is read (`note_reader`); 0: all of them
         # Monotonic time after which a call is ended and counts as failed; None: git takes its time.
         self.until: float | None = None
         self._readers: dict[tuple[str, bool], Objects] = {}
