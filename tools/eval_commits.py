@@ -30,8 +30,7 @@ from gitmem.capture import classify, commitlog, linear, pipeline, signals, strip
 from gitmem.capture.candidates import Candidate  # noqa: E402
 from gitmem.capture.sources import COMMIT  # noqa: E402
 from gitmem.core import commit_message  # noqa: E402
-from gitmem.git import commit_reader  # noqa: E402
-from gitmem.git.gitcmd import Git  # noqa: E402
+from gitmem.git import commit_reader, repository  # noqa: E402
 
 AUTO, SUGGEST = 0.95, 0.5
 BANDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
@@ -197,7 +196,7 @@ def history(paths: list[str], each: int, sample: str) -> None:
     """
     out, picked = [], []
     for path in paths:
-        found = commit_reader.read(Git(path), ["HEAD"], [], 5_000)
+        found = commit_reader.read(repository.open_repo(path).git, ["HEAD"], [], 5_000)
         rnd = random.Random(1)
         commits = rnd.sample(found, min(each, len(found)))
         candidates = commitlog.candidates(commits)

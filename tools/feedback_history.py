@@ -18,8 +18,7 @@ from gitmem.capture import commitlog, sources
 from gitmem.core import commit_message, text
 from gitmem.engine import embed
 from gitmem.feedback import usage
-from gitmem.git import commit_reader
-from gitmem.git.gitcmd import Git
+from gitmem.git import commit_reader, repository
 
 AUTHORS, DAY, OLDEST, FEWEST = (
     2,
@@ -64,7 +63,7 @@ class History:
     be."""
 
     def __init__(self, clone: str) -> None:
-        git = Git(clone)
+        git = repository.open_repo(clone).git
         self.commits = commit_reader.read(git, ["HEAD"], [], 1_000_000)
         renames: dict[str, list[tuple[str, str]]] = {}
         raw = git.run(
