@@ -5,8 +5,7 @@
 
 Owns `docs/commands.md`, `docs/pictures`, `man/git-mem.1` and the table of completion whole, and in
 docs/format.md and docs/migration.md what stands between `<!-- NAME:begin -->` and
-`<!-- NAME:end -->`: the steps of `git mem tour`, the worked example (`worked_examples`), the
-formats that `import` reads.
+`<!-- NAME:end -->`: the worked example (`worked_examples`), the formats that `import` reads.
 
 Needs git, rich and the package installed (or a checkout on the path).
 """
