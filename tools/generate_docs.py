@@ -172,7 +172,7 @@ def commands_page() -> str:
     out += ["", "## Options of `git mem`", "", *_rows(root)]
     known = [c for listed in groups.values() for c in listed]
     filters = _filters(known)
-    out += ["", "## Filters", "", "They choose the memories that take part.", "", *_rows(filters)]
+    out += ["", "## Filters", "", "They choose the memories.", "", *_rows(filters)]
     told = {_what(o): "[Filters](#filters)" for o in filters}
     every = "- [Filters](#filters): " + ", ".join(f"`{n}`" for o in filters for n in o.names)
     for c in known:

@@ -244,7 +244,9 @@ class Filters(NamedTuple):
 
     type: Annotated[list[str], texts("--type", "Only this type; repeatable.")]
     tag: Annotated[list[str], texts("--tag --tags", "Only with one of these; repeatable.")]
-    path: Annotated[list[str], texts(PATH, "Only about this file or directory; repeatable.")]
+    path: Annotated[
+        list[str], texts(PATH, "Only about this file or directory, as noted then; repeatable.")
+    ]
     phase: Annotated[str, text("--phase", "Only of this phase.", filled=True)]
     since: Annotated[
         str, text("--since --after TIME", "Only newer, as for `git log`.", filled=True)
