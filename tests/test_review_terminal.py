@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -119,3 +120,12 @@ def test_an_editor_is_started_as_git_starts_it(lab: Lab, monkeypatch: pytest.Mon
     monkeypatch.setenv("GIT_EDITOR", 'sed -i s/four/two/ "$1" # the user\'s own')
     with opened(repo) as store:
         assert from_editor(store, "Wait four seconds") == "Wait two seconds"
+
+
+def test_the_editor_of_an_edit_names_no_other_command(
+    lab: Lab, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_EDITOR", f'cp "$1" {tmp_path}/seen #')
+    with opened(lab.repo()) as store:
+        assert from_editor(store, "Wait") == "Wait"
+    assert "git mem remember" not in (tmp_path / "seen").read_text()

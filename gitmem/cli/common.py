@@ -228,7 +228,7 @@ def from_editor(store: Store, initial: str) -> str:
     scissors = "# ------------------------ >8 ------------------------\n"
     hint = (
         "# Write what is worth remembering above; the first line is its title. An empty text\n"
-        "# stores nothing. Type, tags and files are options: `git mem remember -h`.\n"
+        "# stores nothing. Type, tags and files are options of the command: -h shows them.\n"
     )
     with tempfile.TemporaryDirectory(prefix="git-mem-") as directory:
         name = os.path.join(directory, "memory.md")
