@@ -19,8 +19,8 @@ from .options import Answer, command, flag, text
 
 @command("capture")
 def capture_command(
-    now: bool = flag("--now", "Work off what hooks have left and new commits; wait for the end."),
-    dry_run: bool = flag("--dry-run", "Judge and print; store nothing."),
+    now: bool = flag("--now", "Work off what hooks left and new commits; wait for the end."),
+    dry_run: bool = flag("--dry-run", "With --jsonl: judge its turns; store nothing."),
     jsonl: str = text("--jsonl FILE", "Turns, an object a line: id, role, text (`-`: stdin)."),
     as_json: bool = flag("--json", "An object a line: id, keep, type, confidence, tier, stage."),
 ) -> Answer | int:
