@@ -370,3 +370,9 @@ def test_nothing_is_lost_in_a_pipe_that_does_not_block(lab: Lab) -> None:
     with open(reading, encoding="utf-8") as f:
         assert len(json.load(f)) == 8
     assert process.wait() == 0
+
+
+@pytest.mark.quick
+def test_a_long_name_keeps_a_space_before_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.pairs([("types", "a"), ("suggestions accepted", 1)])
+    assert capsys.readouterr().out == "types:           a\nsuggestions accepted: 1\n"

@@ -165,7 +165,7 @@ def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     most = width()
     for name, value in rows:
         head, text = f"{name}:", safe(str(value))
-        head = head + " " if most and most < NARROW else f"{head:<17}"
+        head = head + " " if most and most < NARROW else f"{head:<16} "
         lines = folded(text, max(most - len(head), 8)) if most else [text]
         for line in lines or [""]:
             show((head, "dim"), (line, ""))
