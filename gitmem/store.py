@@ -53,6 +53,8 @@ class Store:
         self._cache: Cache | None = None
         self._history: Cache | None = None
         self._told = False  # that notes cannot be read
+        # An answer came from a cache that could not be brought up to date; the door says so.
+        self.behind = False
         self.wrote = 0  # lines that were added to the notes
         self.expected: int | None = None  # how many a long write wants to add, where that is known
         self.resumes = False  # whether the same command makes what a stopped one has not made
@@ -157,7 +159,7 @@ class Store:
         more than `most` new records wait, the disk is read-only, another process keeps the cache
         busy, or no `refresh` was asked for. The action may run twice.
         """
-        damaged, failed = 0, False
+        damaged, failed, whole = 0, False, refresh and most is None
         for _ in range(_ATTEMPTS):
             tried = cache_file.inode_of(self.repo.mem_dir)
             try:
@@ -168,6 +170,7 @@ class Store:
                     done = index.refresh(cache, self.sources, self.table, **how)
                     fresh = done is not None
                 self._tell_missing()
+                self.behind = self.behind or (whole and not fresh and not self._told)
                 return action(cache), fresh
             except MemError as e:
                 if failed or not isinstance(e, GitFailed):

@@ -21,6 +21,7 @@ import shops
 from conftest import Lab
 from shops import COUNT, QUERIES, Shop, change, drafts
 
+from gitmem.cli import common
 from gitmem.engine import cache as cache_file
 from gitmem.engine import cache_check, cache_lock, index, update
 from gitmem.engine.filters import Filter
@@ -272,3 +273,22 @@ def test_a_busy_cache_answers_as_it_is(shop: Shop, monkeypatch: pytest.MonkeyPat
         assert answer["degraded"] and answer["hits"]
     opened.close()
     assert shop.said == []
+
+
+def test_a_command_says_that_it_could_not_wait_for_another_to_fill_the_cache(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.restore()
+    shop.store.close_cache()
+    shop.store.discard()
+    monkeypatch.setattr(index, "_PATIENCE", 0.1)
+    monkeypatch.chdir(shop.repo)
+    opened = cache_file.open_cache(str(shop.mem))
+    assert opened
+    with opened.writing(1.0), common.opened() as store:
+        assert listing.list_memories(store, Filter()).items == []
+    assert "the memory cache is behind the notes" in capsys.readouterr().err
+    opened.close()
+    with common.opened() as store:
+        assert listing.list_memories(store, Filter(), all_branches=True).items
+    assert capsys.readouterr().err == ""

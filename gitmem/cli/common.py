@@ -43,6 +43,11 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
                 print(file=sys.stderr)
                 warn("stopped; run it again: it makes what is missing")
             raise
+        finally:
+            if store.behind:  # `index` takes 30 s for 100,000 memories, and no reader waits longer
+                why = "another process may be writing it"
+                behind = f"the memory cache is behind the notes ({why})"
+                warn(f"warning: {behind}, so memories may be missing")
 
 
 def needs_mcp() -> None:
