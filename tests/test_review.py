@@ -312,6 +312,25 @@ def test_one_refused_decision_stops_no_other(place: Place) -> None:
     assert [d["status"] for d in done] == ["refused", "accepted", "rejected"]
 
 
+def test_whoever_decides_about_one_suggestion_does_not_read_the_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [result.id for result in place.propose(*(f"Use database number {n}" for n in range(20)))]
+    store = place.store()
+    suggestions.waiting(store)  # the cache has them
+    read: list[bytes] = []
+    parse = record.parse
+
+    def noted(line: bytes) -> record.Record | None:
+        read.append(line)
+        return parse(line)
+
+    monkeypatch.setattr(record, "parse", noted)
+    assert review.find(store, ids[3].upper()).id == ids[3]
+    assert len(read) == 1
+    store.close()
+
+
 def test_what_was_accepted_somewhere_stays_accepted_in_whatever_order_the_verdicts_come(
     place: Place,
 ) -> None:

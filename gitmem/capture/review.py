@@ -44,7 +44,8 @@ class Outcome(NamedTuple):
 
 def find(store: Store, prefix: str) -> Suggestion:
     """The suggestion an id prefix names. Raises MemError for none or several."""
-    found = store.with_cache(suggestions.stored)[0]
+    # One, not all: whoever decides about many of thousands would have them read each time.
+    found = store.with_cache(lambda cache: suggestions.stored(cache, prefix))[0]
     if suggestion := review_records.find(found.values(), prefix):
         return suggestion
     hint = f"`git mem review --list` shows them; {SHORTEST} digits are the least"

@@ -165,14 +165,14 @@ def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> Non
 # --- reading ----------------------------------------------------------------
 
 
-def stored(cache: Cache) -> dict[str, Suggestion]:
+def stored(cache: Cache, prefix: str = "") -> dict[str, Suggestion]:
     """{id: suggestion}, decided ones included."""
 
     def made(data: dict[str, Any]) -> Suggestion | None:
         body = data.get("body")
         return Suggestion(data) if isinstance(body, str) and body.strip() else None
 
-    return review_records.stored(cache, made, VERDICTS)
+    return review_records.stored(cache, made, VERDICTS, prefix=prefix)
 
 
 def waiting(store: Store) -> list[Suggestion]:

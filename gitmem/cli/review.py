@@ -91,7 +91,7 @@ def find_item(store: Store, prefix: str) -> Item:
     proposal = proposals.find(store, prefix)
     if proposal is None:
         return review.find(store, prefix)
-    if any(id.startswith(prefix.strip().lower()) for id in store.with_cache(suggestions.stored)[0]):
+    if store.with_cache(lambda cache: suggestions.stored(cache, prefix))[0]:
         why = f"'{prefix}' is ambiguous: a proposal and a suggestion begin so"
         raise Ambiguous(why, hint="type more digits")
     return proposal

@@ -79,9 +79,10 @@ def _proposal(finding: Finding, found: dict[str, Found]) -> Proposal:
 # Reading
 
 
-def stored(cache: Cache) -> dict[str, Proposal]:
+def stored(cache: Cache, prefix: str = "") -> dict[str, Proposal]:
     """{id: proposal}, decided ones included."""
-    return review_records.stored(cache, _sound, (ACCEPTED, DECLINED), with_kind=True)
+    ranked = (ACCEPTED, DECLINED)
+    return review_records.stored(cache, _sound, ranked, with_kind=True, prefix=prefix)
 
 
 def _sound(data: dict[str, Any]) -> Proposal | None:
@@ -101,7 +102,7 @@ def find(store: Store, prefix: str) -> Proposal | None:
     """The proposal an id prefix names, decided ones included, None for none. Raises Ambiguous."""
 
     def read(cache: Cache) -> Proposal | None:
-        found = review_records.find(stored(cache).values(), prefix)
+        found = review_records.find(stored(cache, prefix).values(), prefix)
         _in_force(store, cache, [found] if found else [])
         return found
 

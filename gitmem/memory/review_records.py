@@ -61,14 +61,22 @@ class Item:
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
-def records(cache: Cache, op: str, with_kind: bool = False) -> list[record.Record]:
-    """The records of an operation, by version; `with_kind`: only those about stored memories."""
+def records(
+    cache: Cache, op: str, with_kind: bool = False, prefix: str = ""
+) -> list[record.Record]:
+    """The records of an operation, by version; `with_kind`: only those about stored memories;
+    `prefix`: of their ids.
+    """
     assert op in record.APART_OPS
     # The word stands in the statement, so that the partial index serves.
     sql = f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
     if with_kind:
         sql += " AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
-    found = [r for (raw,) in cache.db.execute(sql) if (r := record.parse(raw))]
+    low = prefix.strip().lower().encode("utf-8", "surrogateescape")
+    if low:
+        sql += " AND memory >= ? AND memory < ?"
+    rows = cache.db.execute(sql, (low, low + b"\xff") if low else ())
+    found = [r for (raw,) in rows if (r := record.parse(raw))]
     return sorted(found, key=lambda r: r.version)
 
 
@@ -77,17 +85,18 @@ def stored(
     make: Callable[[dict[str, Any]], AnyItem | None],
     ranked: Sequence[str],
     with_kind: bool = False,
+    prefix: str = "",
 ) -> dict[str, AnyItem]:
-    """{id: item}, decided ones included.
+    """{id: item}, decided ones included; with a `prefix` of an id those that it may name.
 
     `make`: the item of a record, None for one of the other kind. `ranked`: the verdicts that count,
     the strongest first. Of several records with one id the one with the smallest version counts.
     """
     items: dict[str, AnyItem] = {}
-    for r in records(cache, "suggest", with_kind):
+    for r in records(cache, "suggest", with_kind, prefix):
         if r.id not in items and (item := make(r.data)):
             items[r.id] = item
-    verdicts = records(cache, "verdict", with_kind)
+    verdicts = records(cache, "verdict", with_kind, prefix)
     counting = [r for r in verdicts if r.id in items and r.data.get("verdict") in ranked]
     counting.sort(key=lambda r: ranked.index(r.data["verdict"]))
     for r in reversed(counting):
