@@ -16,8 +16,9 @@ from gitmem import worker
 from gitmem.anchors import anchor_state_update
 from gitmem.engine import path_state_store
 from gitmem.engine.cache import Cache
+from gitmem.engine.filters import Filter
 from gitmem.engine.path_state_store import PathState as State
-from gitmem.memory import remember
+from gitmem.memory import listing, remember, view
 
 
 @pytest.fixture
@@ -103,6 +104,31 @@ def test_stale_memories_rank_lower(lab: Lab) -> None:
         ("f2.txt", 0.8),
     ]
     assert {m["title"] for m in lab.json(repo, "list", "--stale")} == {"f1.txt", "f2.txt"}
+
+
+def test_a_list_of_a_few_stale_memories_makes_no_objects_of_the_others(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = lab.repo(commits=3)
+    for name in ("f0.txt", "f1.txt", "f2.txt"):
+        lab.mem(repo, "remember", f"The queue {name} is drained twice a day", "--path", name)
+    for name in ("f1.txt", "f2.txt"):
+        (repo / name).write_text("changed\n")
+    lab.git(repo, "commit", "-q", "-a", "-m", "next")
+    made: list[int] = []
+    objects = view.objects
+
+    def noted(store: Any, cache: Cache, rows: list[int], **how: Any) -> list[dict[str, Any]]:
+        made.extend(rows)
+        return objects(store, cache, rows, **how)
+
+    monkeypatch.setattr(view, "objects", noted)
+    with opened(repo) as store:
+        few = listing.list_memories(store, Filter(), stale=True, limit=1)
+        assert (len(few.items), few.more, len(made)) == (1, 1, 1)
+        every = listing.list_memories(store, Filter(), stale=True)
+        assert {item["paths"][0]["path"] for item in every.items} == {"f1.txt", "f2.txt"}
+        assert every.items[0] == few.items[0]
 
 
 def test_the_prior_is_bounded_and_a_rename_costs_nothing() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from ..anchors import anchor_state, anchor_state_update, path_history
+from ..anchors import anchor_state, anchor_state_update, path_history, path_state
 from ..anchors.snapshot_view import Snapshot
 from ..core import record
 from ..core.errors import GitFailed, MemError
@@ -73,26 +73,47 @@ def list_memories(
             stands = _stands(store, seen, conditions, all_branches)
             hidden = sorted(c for c, s in stands.items() if s.state == anchor_state.UNMERGED)
             merged = conditions.but(without=hidden) if hidden and not at else conditions
-            found = _objects(store, seen, rows_of(seen, merged, None if stale else limit), stands)
-            if not stale:
-                listed = merged.count(seen)
-                left = (0, 0) if at else _left_out(seen, conditions, merged, listed)
-                return Listed(found, listed - len(found), *left)
-        changed = path_state_store.STALE
-        return _first([m for m in found if any(p["state"] in changed for p in m["paths"])], limit)
+            rows = rows_of(seen, merged, None if stale else limit)
+            if stale:
+                aged = _stale(store, seen, rows)
+                found = _objects(store, seen, [*aged][:limit], stands, aged)
+                return Listed(found, len(aged) - len(found))
+            found = _objects(store, seen, rows, stands)
+            listed = merged.count(seen)
+            left = (0, 0) if at else _left_out(seen, conditions, merged, listed)
+            return Listed(found, listed - len(found), *left)
 
     return store.with_cache(read)[0]
 
 
+def _stale(store: Store, cache: Cache, rows: list[int]) -> dict[int, list[path_state.PathState]]:
+    """{row: the states of its paths}, in this order, of those with a path that changed or went:
+    a quarter of the time that the objects of all take.
+    """
+    head = cache.head if isinstance(cache, Snapshot) else store.repo.head()
+    found: dict[int, list[path_state.PathState]] = {}
+    with store.progress("comparing paths", len(rows)) as advance:
+        for start in range(0, len(rows), _PART):
+            part = path_state.of_rows(store.repo, cache, rows[start : start + _PART], head)
+            worst = {row: path_state_store.worst(states) for row, states in part.items()}
+            found |= {r: part[r] for r, w in worst.items() if w in path_state_store.STALE}
+            advance(len(part))
+    return found
+
+
 def _objects(
-    store: Store, cache: Cache, rows: list[int], stands: dict[str, anchor_state.AnchorState]
+    store: Store,
+    cache: Cache,
+    rows: list[int],
+    stands: dict[str, anchor_state.AnchorState],
+    aged: dict[int, list[path_state.PathState]] | None = None,
 ) -> list[dict[str, Any]]:
     """`view.objects` of what may be many: 10,000 take two seconds."""
     found: list[dict[str, Any]] = []
     with store.progress("reading memories", len(rows)) as advance:
         for start in range(0, len(rows), _PART):
             part = rows[start : start + _PART]
-            found += view.objects(store, cache, part, stands=stands)
+            found += view.objects(store, cache, part, stands=stands, aged=aged)
             advance(len(part))
     return found
 
