@@ -253,6 +253,19 @@ def test_a_restored_private_memory_can_be_shared(lab: Lab, repo: pathlib.Path) -
     assert fold.fold(team)[id].status == fold.ACTIVE
 
 
+def test_a_private_memory_that_was_superseded_is_not_given_to_the_team(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    """The team would have it as one that holds: what took its place is private."""
+    old = lab.json(repo, "remember", "the gate opens at six", "--private")["id"]
+    new = lab.json(repo, "supersede", old, "the gate opens at seven")["id"]
+    refused = lab.run(repo, "git-mem", "share", old)
+    assert refused.returncode == 1 and f"'{old[:8]}' is superseded" in refused.stderr
+    assert "git mem show" in refused.stderr and not lab.lines(repo, "mem/team")
+    lab.mem(repo, "restore", old)
+    lab.mem(repo, "share", old, new)
+
+
 def test_a_restore_counts_from_the_commit_it_was_made_at(lab: Lab, repo: pathlib.Path) -> None:
     id = tell(lab, repo, OLD)
     for command in ("forget", "restore"):

@@ -289,8 +289,8 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     found = find(store, prefix)
     if found.scope == "team":
         raise MemError(f"memory '{found.short}' is the team's already")
-    if found.memory.status == fold.FORGOTTEN:
-        raise MemError(f"memory '{found.short}' is forgotten")
+    if not found.counts:  # what hides it is private: for the team it would hold
+        raise found.refuse("`git mem show` says what became of it")
     write_gate.stored(store, {}, {"author": store.settings.author}, allow_secret)
     own = [r for r in found.memory.records if r.op in record.FOLD_OPS]
     for r in own:
