@@ -279,6 +279,18 @@ def test_a_restore_counts_from_the_commit_it_was_made_at(lab: Lab, repo: pathlib
     assert whole["forgets"] == [] == whole["teaches"]
 
 
+def test_what_was_superseded_can_be_forgotten_again_after_a_restore(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    id = tell(lab, repo, OLD)
+    lab.mem(repo, "supersede", id, NEW)
+    for _ in range(2):
+        lab.mem(repo, "forget", id)
+        assert lab.json(repo, "show", id)["status"] == "forgotten"
+        lab.mem(repo, "restore", id)
+        assert lab.json(repo, "show", id)["status"] == "superseded"
+
+
 def test_what_a_branch_superseded_counts_elsewhere_after_a_forget_and_a_restore(
     lab: Lab, repo: pathlib.Path
 ) -> None:

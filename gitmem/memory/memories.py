@@ -41,8 +41,8 @@ class Found:
         # It is active, or was superseded where HEAD is not (`reinstate`).
         self.counts = memory.status == fold.ACTIVE
         self.record = memory.versions[0]  # the version to show
-        # The versions that a change names: those that nothing covers, else its last texts.
-        self.seen = memory.heads or [r.version for r in memory.versions]
+        # The versions that a change names: those that nothing covers, and its last texts.
+        self.seen = sorted({*memory.heads, *(r.version for r in memory.apart)})
         # The versions that stood beside it until the edit that this is the answer to.
         self.settled: list[record.Record] = []
 
@@ -226,7 +226,7 @@ def supersede(
         commit=head,
         branch=branch_to_note(store) if head else "",
         supersedes=[found.memory.id],
-        after=sorted(found.seen),
+        after=found.seen,
         **facts.get(head, {}),
     )
     if data["id"] == found.memory.id:
