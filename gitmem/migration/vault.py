@@ -18,7 +18,8 @@ from ..core.errors import MemError
 from ..core.record import title_of
 from ..memory.remember import FIELDS
 from ..memory.transfer import looked_at, portable
-from .drafts import Draft, Entry, Skipped, draft, headed, source, typed, when, words
+from ..notes.notetree import is_hex
+from .drafts import Draft, Entry, Skipped, digest, draft, headed, source, typed, when, words
 
 _OURS = "git-mem"  # the memory's id, in the front matter of a file of ours
 _OBSERVATION = re.compile(r"(?m)^[ \t]*[-*+][ \t]+\[([^\[\]()\n]{2,60})\][ \t]+(.+)$")
@@ -34,7 +35,8 @@ def file_name(item: dict[str, Any]) -> str:
     """A name that a person can find, with the id, so that no two memories have the same."""
     plain = "-".join(re.findall(r"\w+", title_of(item).lower()))
     plain = plain[:60].encode()[:180].decode(errors="ignore").rstrip("-")
-    return f"{plain or 'memory'}-{item['id'][:12]}.md"
+    id = item["id"] if is_hex(item["id"]) else digest(item["id"])  # another tool's may hold a slash
+    return f"{plain or 'memory'}-{id[:12]}.md"
 
 
 def render(item: dict[str, Any]) -> str:
@@ -44,7 +46,7 @@ def render(item: dict[str, Any]) -> str:
     page = looked_at(body)
     if page != body:
         given["body"] = body  # as escapes: nobody reads on the page what it does to a terminal
-    front = {_OURS: given.pop("id"), **given}
+    front = {_OURS: given.pop("id", ""), **given}
     return f"{front_matter.join(front)}\n{page}\n"
 
 
