@@ -304,6 +304,8 @@ def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(
     second = place.calibrate()
     assert second["old"] == pytest.approx(first, abs=1e-5)
     assert place.now().apply(0.85) > Calibration(**first).apply(0.85)
+    assert place.calibrate("--reset", "--dry-run")["status"] == "unchanged"
+    assert place.now() != PACKAGED
     assert place.calibrate("--reset")["status"] == "reset"
     assert place.now() == PACKAGED
     assert place.calibrate("--reset", rc=1)["status"] == "unchanged"

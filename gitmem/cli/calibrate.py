@@ -21,7 +21,10 @@ def calibrate_command(
     New numbers count only if they predict other decisions better; they live in your private notes.
     Needs scikit-learn. Exit code 1 where nothing changed.
     """
-    if reset and not dry_run and calibrate.reset(store):
+    if reset and calibrate.reset(store, write=not dry_run):
+        if dry_run:
+            told = "nothing was changed; without --dry-run the packaged calibration would be back"
+            return Answer({"status": "unchanged"}, [told])
         return Answer({"status": "reset"}, ["back to the packaged calibration"])
     if reset:
         return Answer({"status": "unchanged"}, ["the packaged calibration is in force"], 1)
