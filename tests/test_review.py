@@ -93,6 +93,14 @@ def test_accepting_for_the_team_shares_the_memory_and_nothing_else(place: Place)
     ]
 
 
+def test_a_text_that_was_remembered_since_is_not_stored_again(place: Place) -> None:
+    id = place.one("Use SQLite, not DuckDB")
+    known = place.lab.json(place.repo, "remember", "Use SQLite, not DuckDB", "--private")["id"]
+    (done,) = place.review("--accept", id, "--team")
+    assert (done["status"], done["memory"], done["scope"]) == ("accepted", known, "private")
+    assert [m["id"] for m in place.memories()] == [known]
+
+
 def test_a_commit_that_is_gone_does_not_keep_a_suggestion_from_being_accepted(place: Place) -> None:
     id = place.one("Use SQLite, not DuckDB", commit="a" * 40)
     place.review("--accept", id)

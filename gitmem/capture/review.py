@@ -70,7 +70,7 @@ def accept(
     body = changes.get("body")
     if body is not None and not str(body).strip():
         raise Refused("the memory has no text", hint="rejecting a suggestion takes it off the list")
-    id, title, known, replaced = _store(store, suggestion, scope, allow_secret)
+    id, title, scope, known, replaced = _store(store, suggestion, scope, allow_secret)
     if changes and known:
         raise Refused(
             f"memory '{id[:8]}' says that already",
@@ -86,8 +86,8 @@ def accept(
 
 def _store(
     store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
-) -> tuple[str, str, bool, list[str]]:
-    """(id, title, whether it was known, ids replaced) of the memory made of its own text."""
+) -> tuple[str, str, str, bool, list[str]]:
+    """(id, title, scope, whether it was known, ids replaced) of the memory with its own text."""
     # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
     fields: dict[str, Any] = {
         f.name: suggestion.words(f.name) if f.kind in ENTRIES else suggestion.text(f.name)
@@ -100,7 +100,13 @@ def _store(
     sql = "SELECT id FROM memory WHERE id = ?"
     if older and not store.with_cache(lambda c: c.db.execute(sql, (suggestion.id,)).fetchone())[0]:
         id = memories.supersede(store, older[0], fields, scope=scope, allow_secret=allow_secret)
-        return id, suggestion.title, False, older
+        return id, suggestion.title, scope, False, older
+    digests = suggestions.digests(suggestion)
+    texts = remember.Known(store, single=True)
+    texts.look_up(set(), {*digests})
+    for same in filter(None, map(texts.digests.get, digests)):
+        if same[0] != suggestion.id:  # remembered since: it has no source, or another one
+            return same[0], suggestion.title, same[1], True, []
     head = record.object_id(suggestion.data.get("head"))
     if head and store.repo.commit(head):
         fields["commit"] = head
@@ -110,7 +116,7 @@ def _store(
     if result.status == remember.REFUSED:
         raise Refused(result.reason, hint=result.hint)
     known = result.status == remember.DUPLICATE and result.id != suggestion.id
-    return result.id, result.title or suggestion.title, known, []
+    return result.id, result.title or suggestion.title, result.scope, known, []
 
 
 def _edited(store: Store, id: str, changes: dict[str, Any], allow_secret: bool) -> str:

@@ -134,9 +134,9 @@ class _Known:
             reason = "it waits already" if waits else f"it was {before.state} before"
             return Result(DUPLICATE, before.memory or before.id, reason, title, "private")
         known, source = self._memories, new.text("source")
-        digests = [content_digest(new.text("title"), new.body), content_digest("", new.body)]
-        known.look_up({source}, {*digests})
-        found = [*map(known.digests.get, digests), known.sources.get(source)]
+        texts = digests(new)
+        known.look_up({source}, {*texts})
+        found = [*map(known.digests.get, texts), known.sources.get(source)]
         if memory := next(filter(None, found), None):
             return Result(DUPLICATE, memory[0], "the same text is known", title)
         if new.id in known.purged:
@@ -147,6 +147,11 @@ class _Known:
         self._waiting[new.group] += 1
         self._texts[text] = self._ids[new.id] = new
         return None
+
+
+def digests(suggestion: Suggestion) -> list[bytes]:
+    """By which `remember` knows its text, with and without its title."""
+    return [content_digest(title, suggestion.body) for title in (suggestion.text("title"), "")]
 
 
 def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> None:

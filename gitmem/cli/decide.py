@@ -67,10 +67,9 @@ def _accept(store: Store, item: Item, given: Decision) -> Answer:
     scope = "team" if given.team else "private"
     done = review.accept(store, item, said, scope=scope, **allowed)
     instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
-    line = f"remembered {item.memory[:8]} [{scope}] {done.title}{instead}"
-    return _answer(
-        item, f"known as {item.memory[:8]}" if done.known else line, done.scope, done.title
-    )
+    named = f"{item.memory[:8]} [{done.scope}]"
+    line = f"known as {named}" if done.known else f"remembered {named} {done.title}{instead}"
+    return _answer(item, line, done.scope, done.title)
 
 
 def merge(store: Store, item: Item, given: Decision) -> Answer:
