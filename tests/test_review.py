@@ -339,6 +339,12 @@ def test_whoever_decides_about_one_suggestion_does_not_read_the_others(
     store.close()
 
 
+def test_what_was_done_before_wrong_words_is_said(place: Place) -> None:
+    a, b = place.one("Use SQLite, not DuckDB"), place.one("Tabs are four wide")
+    (done,) = place.review("--accept", a, "--edit", b, rc=(2,))
+    assert done["status"] == "accepted" and done["id"] == a
+
+
 def test_what_was_accepted_somewhere_stays_accepted_in_whatever_order_the_verdicts_come(
     place: Place,
 ) -> None:
@@ -404,6 +410,13 @@ def test_wrong_words_are_a_usage_error_or_a_refusal(place: Place, argv: list[str
     done = place.lab.run(place.repo, "git", "mem", "review", *argv)
     assert done.returncode in (1, 2)
     assert done.stderr.startswith("error: ")
+
+
+def test_a_title_is_not_left_out_of_a_merge_without_a_word(place: Place) -> None:
+    into = place.lab.json(place.repo, "remember", "Use SQLite", "--private")["id"]
+    argv = ["--merge", place.one("SQLite runs in WAL mode"), into, "--title", "Our database"]
+    assert "go with --edit" in place.lab.run(place.repo, "git-mem", "review", *argv).stderr
+    assert [m["body"] for m in place.memories()] == ["Use SQLite"]
 
 
 def test_with_nothing_to_decide_it_says_so(place: Place) -> None:

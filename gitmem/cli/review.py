@@ -65,9 +65,9 @@ def review_command(
     a proposal one stays and supersedes the other. Exit code 1 where nothing waits, or something was
     refused.
     """
-    if (message or title or type) and not (edit or merge[0]):
+    if not edit and (title or type or (message and not merge[0])):
         hint = "name the suggestion: --edit ID -m TEXT"
-        raise UsageError("-m, --title and --type say what --edit or --merge stores", hint=hint)
+        raise UsageError("--title and --type go with --edit, -m also with --merge", hint=hint)
     if edit and merge[0]:
         hint = "do one after the other"
         raise UsageError("--edit and --merge both take the text of -m", hint=hint)
@@ -104,6 +104,8 @@ def _do(store: Store, jobs: list[tuple[str, _Job]], given: Decision, as_json: bo
         try:
             done = job(store, find_item(store, id), given)
         except UsageError:
+            if as_json and answers:
+                write_json(answers)  # what was done before
             raise
         except MemError as e:
             nothing = {"memory": None, "scope": None, "title": None}
