@@ -71,15 +71,18 @@ class _Mapping(dict[str, Any]):
 def _value(first: str, more: list[str]) -> Any:
     if first[:1] in ("|", ">") and len(first) <= 3:
         return _block(more, first[0])
-    inner = [line for line in more if line.strip()]
+    inner = [line for line in more if line.strip() and not line.lstrip().startswith("#")]
     if first.startswith("#"):
         first = ""
-    if first or not inner:
+    if not inner:
+        return scalar(first)
+    if first:
         return scalar(_folded([first, *more]))
-    if inner[0].lstrip().startswith("-"):
+    if inner[0].lstrip()[:2] in ("-", "- "):
         return _items(inner)
     indent = min(len(line) - len(line.lstrip()) for line in inner)
-    return _Mapping(mapping(line[indent:] for line in more))
+    found = mapping(line[indent:] for line in more)
+    return _Mapping(found) if found else scalar(_folded(inner))
 
 
 def _items(lines: list[str]) -> list[Any]:
