@@ -493,7 +493,7 @@ def test_import_says_what_it_could_not_keep(lab: Lab) -> None:
     assert (
         done.returncode == 1
         and "1 stored" in done.stdout
-        and "attached to HEAD" in done.stdout
+        and "1 memory attached to HEAD" in done.stdout
         and "line 2" in done.stderr
     )
     assert fail(lab, path, "import", "-", stdin="")[0] == 1

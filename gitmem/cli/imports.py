@@ -149,8 +149,8 @@ def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: 
     )
     told.append(summary + (f", {len(left)} left out" if left else ""))
     if moved:
-        were = "would be" if dry else "were"
-        told.append(f"{moved} name a commit that is not here; they {were} attached to HEAD")
+        attached = "would be attached" if dry else "attached"
+        told.append(f"{many(moved, 'memory')} {attached} to HEAD: no such commit here")
     facts = {
         **({"format": name} if name else {}),
         "broken": len(broken),
@@ -324,7 +324,7 @@ def _log(store: Store, given: str, scope: str, dry: bool) -> Answer:
     would, decide = _would(dry), "; `git mem review` decides about suggestions"
     lines.append(
         f"{counts['kept']} {would}kept, {counts['suggested']} {would}suggested,"
-        f" {counts['known']} known, {counts['refused']} refused, of {len(commits)} commits"
+        f" {counts['known']} known, {counts['refused']} refused, of {many(len(commits), 'commit')}"
         f"{_beyond(outcomes)}{decide * bool(counts['suggested'] and not dry)}"
     )
     found = {"dry_run": dry, "commits": len(commits), **counts, "memories": kept}
