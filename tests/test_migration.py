@@ -352,6 +352,15 @@ def test_a_directory_of_markdown_comes_back_whole(lab: Lab) -> None:
     assert rows(other) == rows(one)
 
 
+def test_an_import_says_that_what_stood_in_private_was_left_out(lab: Lab) -> None:
+    repo = lab.repo()
+    text = json.dumps({"body": "We use tabs <private>as the customer X asks</private>"})
+    for words in (["-n"], []):
+        told = lab.mem(repo, "import", "-", *words, stdin=text)
+        assert "what stood in <private> was left out of 1 memory" in told
+    assert [m["body"] for m in listed(lab, repo)] == ["We use tabs"]
+
+
 def test_an_edited_file_of_an_export_is_read_as_it_stands(lab: Lab) -> None:
     one, other = lab.repo("one"), lab.repo("other")
     lab.mem(one, "remember", "We use tabs")

@@ -11,7 +11,7 @@ from ..capture.candidates import Candidate
 from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..git import commit_reader
-from ..memory import adr, remember, transfer
+from ..memory import adr, remember, transfer, write_gate
 from ..migration import formats
 from ..migration.drafts import Skipped
 from ..store import Store
@@ -148,6 +148,8 @@ def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: 
         f"{counts['stored']:,} {would}stored, {counts['duplicate']:,} known, {failed:,} refused"
     )
     told.append(summary + (f", {len(left)} left out" if left else ""))
+    if cut := sum(r.status == "stored" and bool(r.reason) for r in results):
+        told.append(f"{write_gate.LEFT_OUT} of {many(cut, 'memory')}")
     if moved:
         attached = "would be attached" if dry else "attached"
         told.append(f"{many(moved, 'memory')} {attached} to HEAD: no such commit here")
