@@ -253,6 +253,17 @@ def test_a_restored_private_memory_can_be_shared(lab: Lab, repo: pathlib.Path) -
     assert fold.fold(team)[id].status == fold.ACTIVE
 
 
+def test_what_is_known_by_its_source_and_forgotten_is_said_to_be(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    id = lab.json(repo, "promote", "HEAD")["id"]
+    lab.mem(repo, "forget", id)
+    for words in (["promote", "HEAD"], ["promote", "HEAD", "--type", "bugfix"]):
+        assert f"note: it is forgotten; `git mem restore {id[:8]}`" in lab.said(repo, *words)
+    lab.mem(repo, "restore", id)
+    assert "note:" not in lab.said(repo, "promote", "HEAD")
+
+
 def test_a_private_memory_that_was_superseded_is_not_given_to_the_team(
     lab: Lab, repo: pathlib.Path
 ) -> None:

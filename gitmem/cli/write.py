@@ -99,7 +99,7 @@ def _stored(
     line = f"remembered {result.id[:8]} [{result.scope}] {result.title}"
     if result.status == remember.DUPLICATE:
         line = f"known as {result.id[:8]} ({result.reason})"
-        _say_what_else(result, fields.get("scope", ""), named)
+        _say_what_else(store, result, fields.get("scope", ""), named)
     return Answer(values(result, "id", "status", "reason", "title", "scope"), [line])
 
 
@@ -126,9 +126,13 @@ def promote_command(
     return _stored(store, draft, allow_secret, named=bool(type or tag))
 
 
-def _say_what_else(known: remember.Result, scope: str, named: bool) -> None:
+def _say_what_else(store: Store, known: remember.Result, scope: str, named: bool) -> None:
     """Names the command that does what was asked with a memory that is stored already."""
-    if scope == "team" and known.scope == "private":
+    found = memories.find(store, known.id)
+    if not found.counts:  # known by its source
+        back = f"`git mem restore {found.short}` brings it back"
+        warn(f"note: it is {found.memory.status}; {back}")
+    elif scope == "team" and known.scope == "private":
         share = f"`git mem share {known.id[:8]}`"
         warn(f"note: it is in your private notes; {share} gives it to the team")
     elif named:
