@@ -352,6 +352,18 @@ def test_a_directory_of_markdown_comes_back_whole(lab: Lab) -> None:
     assert rows(other) == rows(one)
 
 
+def test_lines_at_a_commit_that_is_not_here_become_files(lab: Lab) -> None:
+    one, other = lab.repo("one"), lab.repo("other")
+    (one / "f0.txt").write_text("a\nb\nc\n")
+    lab.git(one, "commit", "-qam", "rows")
+    lab.mem(one, "remember", "Row one is magic", "--path", "f0.txt:1", "--path", "f0.txt")
+    lab.mem(one, "remember", "Row three is magic", "--path", "f0.txt:3")
+    told = lab.mem(other, "import", "-", stdin=lab.mem(one, "export"))
+    assert "2 stored" in told and "2 memories attached to HEAD, without lines" in told
+    same = [{"path": "f0.txt", "state": "same"}]
+    assert [m["paths"] for m in listed(lab, other)] == [same, same]
+
+
 def test_an_import_says_that_what_stood_in_private_was_left_out(lab: Lab) -> None:
     repo = lab.repo()
     text = json.dumps({"body": "We use tabs <private>as the customer X asks</private>"})

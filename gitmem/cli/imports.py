@@ -151,8 +151,8 @@ def _read(place: formats.Place, name: str, scope: str, allow_secret: bool, dry: 
     if cut := sum(r.status == "stored" and bool(r.reason) for r in results):
         told.append(f"{write_gate.LEFT_OUT} of {many(cut, 'memory')}")
     if moved:
-        attached = "would be attached" if dry else "attached"
-        told.append(f"{many(moved, 'memory')} {attached} to HEAD: no such commit here")
+        done = "would be attached" if dry else "attached"
+        told.append(f"{many(moved, 'memory')} {done} to HEAD, without lines: no such commit here")
     facts = {
         **({"format": name} if name else {}),
         "broken": len(broken),

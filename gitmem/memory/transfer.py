@@ -2,7 +2,7 @@
 
 Promise: what `export` wrote, `import` reads back into any repository: the same texts, types, tags,
 paths, times and authors; what is there already adds nothing. A commit the other repository lacks is
-said, not invented.
+said, not invented, and lines of files at such a commit become the files.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> set[int]:
         if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
             draft.pop("branch", None)  # of another repository
+            if isinstance(paths := draft.get("paths"), list):  # its lines are others here, or none
+                draft["paths"] = [p.get("path") if isinstance(p, dict) else p for p in paths]
             moved.add(place)
         try:
             write_gate.admit(store, {"branch": draft.get("branch")})
