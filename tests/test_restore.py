@@ -253,6 +253,16 @@ def test_a_restored_private_memory_can_be_shared(lab: Lab, repo: pathlib.Path) -
     assert fold.fold(team)[id].status == fold.ACTIVE
 
 
+@pytest.mark.parametrize("text", [OLD, OLD + " of the outer wall" * 20])
+def test_a_memory_does_not_take_the_place_of_one_with_its_text(
+    lab: Lab, repo: pathlib.Path, text: str
+) -> None:
+    id = tell(lab, repo, text)
+    done = lab.run(repo, "git-mem", "supersede", id, text)
+    assert done.returncode == 1 and "the new text is the old one" in done.stderr
+    assert listed(lab, repo) == [text]
+
+
 def test_what_is_known_by_its_source_and_forgotten_is_said_to_be(
     lab: Lab, repo: pathlib.Path
 ) -> None:

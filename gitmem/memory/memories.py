@@ -217,6 +217,8 @@ def supersede(
         )[0]
     given = {k: v for k, v in fields.items() if v}
     checked = write_gate.checked(store, fields, {**inherited, **given}, allow_secret)
+    if all((checked.get(f) or "") == (old.get(f) or "") for f in ("title", "body")):
+        raise Refused("the new text is the old one", hint="`git mem edit` changes the rest")
     _note_paths(store, head, checked)
     facts, _ = store.with_cache(
         lambda cache: patch_id.fields(store.repo, cache, [head] if head else []), refresh=False
@@ -229,8 +231,6 @@ def supersede(
         after=found.seen,
         **facts.get(head, {}),
     )
-    if data["id"] == found.memory.id:
-        raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
 
