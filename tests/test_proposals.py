@@ -183,6 +183,13 @@ def test_on_a_terminal_both_texts_are_shown_and_one_key_decides(place: Place) ->
     assert place.bodies() == {MONDAY, POSTGRES}
 
 
+def test_on_a_terminal_a_key_that_is_not_offered_decides_nothing(place: Place) -> None:
+    place.add(MONDAY, WIPED)  # which of them holds only a person can say: no key `a`
+    place.look()
+    shown = terminal(place, [("quit", "a"), ("quit", "q")])  # type: ignore[arg-type]
+    assert "everybody" not in shown and "1 still waits" in shown
+
+
 def test_on_a_terminal_a_change_of_the_team_s_notes_is_asked_for(place: Place) -> None:
     place.add(WIPED, MONDAY)
     place.look()

@@ -98,7 +98,7 @@ def _decide_proposal(store: Store, p: Proposal, key: str) -> Answer | None:
     if key == "r":
         return decide.reject(store, p, Decision())
     keep = p.ids[int(key) - 1] if key in ("1", "2") else ""
-    if not keep and key not in ("a", "e"):
+    if not keep and key != "e" and not (key == "a" and p.keep):
         return None
     text = decide.edited(store, decide.both_texts(p)) if key == "e" else ""
     team = p.team("" if text else keep or p.keep)
