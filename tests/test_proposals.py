@@ -183,6 +183,15 @@ def test_on_a_terminal_both_texts_are_shown_and_one_key_decides(place: Place) ->
     assert place.bodies() == {MONDAY, POSTGRES}
 
 
+def test_the_list_of_what_was_decided_says_what_stayed(place: Place) -> None:
+    one, other = place.add(POSTGRES, AGAIN, scope="private")
+    (proposed,) = place.look()
+    assert proposed["keep"] == one
+    place.review("--accept", proposed["id"], "--keep", other)
+    told = place.lab.mem(place.repo, "review", "--decided")
+    assert f"2 {other[:8]} (stayed)" in told and f"1 {one[:8]}\n" in told
+
+
 def test_on_a_terminal_a_key_that_is_not_offered_decides_nothing(place: Place) -> None:
     place.add(MONDAY, WIPED)  # which of them holds only a person can say: no key `a`
     place.look()

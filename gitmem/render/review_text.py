@@ -86,9 +86,10 @@ def _remark(text: str) -> str:
 
 def _sides(item: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
     """[(number, memory, remark)] of what a proposal is about."""
+    waits = item["state"] == "waiting"
+    stays, remark = (item["keep"], "would stay") if waits else (item["memory"], "stayed")
     return [
-        (str(n), m, "would stay" if m["id"] == item["keep"] else "")
-        for n, m in enumerate(item["memories"], 1)
+        (str(n), m, remark if m["id"] == stays else "") for n, m in enumerate(item["memories"], 1)
     ]
 
 
