@@ -326,3 +326,16 @@ def test_what_a_branch_superseded_counts_elsewhere_after_a_forget_and_a_restore(
     assert listed(lab, repo) == []
     lab.mem(repo, "restore", id)
     assert lab.json(repo, "list") == before
+
+
+def test_what_a_branch_superseded_counts_elsewhere_after_its_forerunner_came_back(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    first = tell(lab, repo, OLD)
+    second = lab.json(repo, "supersede", first, NEW)["id"]
+    lab.mem(repo, "restore", first)
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "two")
+    lab.mem(repo, "supersede", second, "Sessions live in PostgreSQL")
+    lab.git(repo, "checkout", "-q", "main")
+    assert listed(lab, repo) == [OLD, NEW]

@@ -30,7 +30,7 @@ from .sql import sqlite3
 
 # The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
 # of a record; older files are then made anew.
-SCHEMA = 25
+SCHEMA = 26
 APPLICATION = 0x676D656D  # "gmem"
 # The vector spaces of the packaged table, and of the packaged encoder with its dimensions. A prompt
 # compares these names instead of opening the two files.

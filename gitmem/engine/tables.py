@@ -28,11 +28,12 @@ CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL,
   KEY(version, by)) WITHOUT ROWID;
 CREATE INDEX cover_at ON cover(at) WHERE at <> '';
 -- Those that count: without what a `restore` of the covered memory takes back (`fold.Covers`). A
--- restore stands in `cover` too, as what covers the record that it names.
+-- restore stands in `cover` too, as what covers the record that it names, but hides no text.
 CREATE VIEW effective_cover AS SELECT c.version, c.by, c.at FROM cover c WHERE NOT EXISTS
-  (SELECT 1 FROM line b CROSS JOIN cover r ON r.version = b.version CROSS JOIN line back
-  ON back.n = r.by AND back.op = 'restore' CROSS JOIN line own ON own.version = c.version
-  AND own.memory = back.memory WHERE b.n = c.by);
+  (SELECT 1 FROM line b WHERE b.n = c.by AND (b.op = 'restore' OR EXISTS
+  (SELECT 1 FROM cover r CROSS JOIN line back ON back.n = r.by AND back.op = 'restore'
+  CROSS JOIN line own ON own.version = c.version AND own.memory = back.memory
+  WHERE r.version = b.version)));
 -- Superseded memories that count at a HEAD all the same (`reinstated`): their rows say active. And
 -- the newest line when somebody last looked from that HEAD, -1: look again.
 CREATE TABLE reinstated(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT
