@@ -19,7 +19,7 @@ from gitmem.engine import document, index
 from gitmem.engine.ahead import Ahead
 from gitmem.engine.cache import Cache
 from gitmem.engine.embed import StaticTable
-from gitmem.memory import commit_hits
+from gitmem.memory import commit_hits, remember
 from gitmem.store import open_store
 
 
@@ -73,6 +73,36 @@ def test_commits_are_prepared_once(lab: Lab, here: list[int]) -> None:
     assert sum(here) == 4
 
 
+def test_a_bulk_is_prepared_while_its_drafts_are_checked(
+    lab: Lab, here: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remember, "_PORTION", 5)
+    begun: list[tuple[int, int]] = []
+    begin = Ahead.begin
+
+    def noted(self: Ahead, records: list[Any], share: float = 1.0) -> None:
+        begun.append((len(records), len(lab.lines(repo))))
+        begin(self, records, share)
+
+    monkeypatch.setattr(Ahead, "begin", noted)
+    repo = lab.repo()
+    drafts = [
+        {"body": f"invoice {n} is rounded to whole cents", "source": str(n)} for n in range(43)
+    ]
+    drafts[7]["body"] = ""
+    with opened(repo) as store:
+        found = [*remember.remember_many(store, [*drafts, drafts[0], "no JSON"])]
+        assert [r.status for r in found].count(remember.STORED) == 42
+        assert [i for i, r in enumerate(found) if r.status != remember.STORED] == [7, 43, 44]
+        assert begun[0] == (5, 0), "the others are not checked yet, none is stored"
+        assert sum(here) < 42
+        assert lab.git(repo, "rev-list", "--count", "refs/notes/mem/team").strip() == "1"
+        ahead = store.with_cache(words)[0]
+        monkeypatch.setattr(ahead_module, "_PAYS", 1000)
+        store.discard()
+        assert store.with_cache(words)[0] == ahead
+
+
 RECORDS: list[tuple[str, dict[str, object]]] = [
     (f"{n:064x}", {"title": f"invoice {n}", "body": "rounded to whole cents\udc80" * 20})
     for n in range(2000)
@@ -103,6 +133,14 @@ def test_one_process_prepares_every_list(ahead: Ahead, share: float) -> None:
     assert first and first.poll() is None, "it did not give up"
     assert prepared(ahead) == plain()
     assert first.poll() is not None and ahead._process is None
+
+
+def test_what_is_added_waits_for_the_second_process_not_this_one(ahead: Ahead) -> None:
+    for at in range(0, 2000, 500):
+        ahead.add(RECORDS[at : at + 500])
+    assert ahead._busy() and len(ahead._begun) + len(ahead._waiting) == 2000
+    assert ahead._waiting, "this process did not wait for the first half"
+    assert prepared(ahead) == plain() and not ahead._waiting
 
 
 def test_without_a_process_everything_is_prepared_here(

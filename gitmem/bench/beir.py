@@ -29,7 +29,6 @@ Grades = dict[str, dict[str, int]]  # {question: {document: grade}}, grades abov
 Ranked = dict[str, list[str]]  # {question: documents in the order they were found}
 
 _QRELS = ("qrels.tsv", os.path.join("qrels", "test.tsv"))
-_BLOCK = 10_000  # documents that are stored in one commit
 _MOST = 100  # of a grade: its gain is 2^grade - 1
 _SHAPE = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
@@ -199,15 +198,7 @@ def _remembered(store: Store, documents: list[Text]) -> list[remember.Result]:
         {"body": d.text or d.title, "title": d.title, "source": f"document {i}"}
         for i, d in enumerate(documents)
     ]
-    known = remember.Known(store)
-    results: list[remember.Result] = []
-    try:
-        for first in range(0, len(drafts), _BLOCK):
-            results += remember.remember(store, drafts[first : first + _BLOCK], known=known)
-        store.with_cache(lambda cache: None, ahead=known.ahead)
-    finally:
-        known.ahead.close()
-    return results
+    return [*remember.remember_many(store, drafts)]
 
 
 def _repository(path: str) -> Store:

@@ -29,7 +29,16 @@ class Ahead:
         self._failed = False  # then there is no second one
         self._begun: list[tuple[str, dict[str, object]]] = []
         self._here = 0  # of those begun this process prepares the first so many
+        self._waiting: list[tuple[str, dict[str, object]]] = []  # begun when the others are done
         self._done: dict[str, Prepared] = {}
+
+    def add(self, records: list[tuple[str, dict[str, object]]]) -> None:
+        """Hands over (version, data) of records for which nobody waits yet: the second process gets
+        them when it is free.
+        """
+        self._waiting += records
+        if self.pays(len(self._waiting)) and not self._busy():
+            self.begin(self._taken())
 
     def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
         """Starts on (version, data) of records. The second process does the last `share` of them,
@@ -59,7 +68,27 @@ class Ahead:
             self._failed = True
 
     def collect(self) -> None:
-        """Waits for what was begun."""
+        """Waits for what was begun or added. Of what still waits both processes do half."""
+        self._receive()
+        if self._waiting:
+            self.begin(self._taken(), 0.5)
+            self._receive()
+
+    def _taken(self) -> list[tuple[str, dict[str, object]]]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _busy(self) -> bool:
+        """Whether the second process has not answered yet."""
+        if not self._begun or not self._process or not self._process.stdout:
+            return False
+        import select
+
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        return not poll.poll(0)
+
+    def _receive(self) -> None:
         begun, self._begun = self._begun, []
         if begun and self._process and self._process.stdout:
             made = prepare(self._table, [data for _, data in begun[: self._here]])
@@ -108,10 +137,12 @@ _CODE = (
 
 def serve() -> None:
     """The second process: prepares one list after the other until its input ends."""
+    import gc
     import sys
 
     from .embed import StaticTable
 
+    gc.disable()  # as in `__main__`
     table = StaticTable(sys.argv[2])
     try:
         while True:

@@ -50,6 +50,9 @@ class _Ready(NamedTuple):
     digest: bytes
 
 
+_Line = tuple[str, str, bytes]  # (scope, anchor, line)
+
+
 class Known:
     """What is stored already, by source and by text; grows with what several calls add."""
 
@@ -93,18 +96,74 @@ def remember(
     drafts: Iterable[dict[str, Any]],
     *,
     allow_secret: bool = False,
-    known: Known | None = None,
     sign: bool = True,
     dry: bool = False,
 ) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
     each, in order. Raises only for what concerns all drafts.
 
-    `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache and
-    closes. `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is
-    written, the results are those of a call that would.
+    `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is written, the
+    results are those of a call that would.
     """
-    drafts = list(drafts)
+    results, lines = _prepare(store, list(drafts), None, allow_secret, sign, dry)
+    _append(store, lines)
+    return results
+
+
+_PORTION = 1_000  # drafts checked before the second process gets them
+_BLOCK = 10_000  # drafts a commit: bounds memory
+_LATEST = 2.0  # seconds of work that a crash or Ctrl-C may lose
+
+
+def remember_many(
+    store: Store,
+    items: Iterable[dict[str, Any] | str],
+    *,
+    total: int | None = None,
+    allow_secret: bool = False,
+    dry: bool = False,
+) -> Iterator[Result]:
+    """Stores drafts in commits of about two seconds of work each; a result each, in order, once it
+    is in the notes. A string in the place of a draft says why it is none. `total`: how many there
+    are, where that is known. `dry`: as for `remember`.
+    """
+    known, rest = Known(store), iter(items)
+    store.expected = total
+    try:
+        with store.progress("remembering", total) as advance:
+            results: list[Result] = []
+            lines: list[_Line] = []
+            since = monotonic()
+            while portion := list(islice(rest, _PORTION)):
+                drafts = [item for item in portion if not isinstance(item, str)]
+                found, more = _prepare(store, drafts, known, allow_secret, True, dry)
+                lines += more
+                of_draft = iter(found)
+                results += [
+                    Result(REFUSED, reason=item) if isinstance(item, str) else next(of_draft)
+                    for item in portion
+                ]
+                advance(len(portion))
+                if len(results) >= _BLOCK or monotonic() - since > _LATEST:
+                    _append(store, lines)
+                    yield from results
+                    results, lines, since = [], [], monotonic()
+            _append(store, lines)
+            yield from results
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.close()
+
+
+def _prepare(
+    store: Store,
+    drafts: list[dict[str, Any]],
+    known: Known | None,
+    allow_secret: bool,
+    sign: bool,
+    dry: bool,
+) -> tuple[list[Result], list[_Line]]:
+    """A result each, and the lines to append; `known` begins on what the cache wants of them."""
     results: list[Result | None] = [None] * len(drafts)
     ready: list[_Ready] = []
     commits = known.commits if known else set()
@@ -128,46 +187,17 @@ def remember(
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
         ready = _anchor_facts(store, ready, results)
+    for r in ready:
+        id = "" if dry else r.fields["id"]
+        results[r.place] = Result(STORED, id, r.note, record.title_of(r.fields), r.scope)
     if dry:
-        for r in ready:
-            results[r.place] = Result(STORED, "", r.note, record.title_of(r.fields), r.scope)
-    elif ready:
-        _append(store, ready, results, known.ahead if known else None, sign)
-    return [r for r in results if r is not None]
-
-
-_BLOCK = 10_000  # drafts a commit: bounds memory
-_LATEST = 2.0  # seconds of work that a crash or Ctrl-C may lose
-
-
-def remember_many(
-    store: Store,
-    items: Iterable[dict[str, Any] | str],
-    *,
-    total: int | None = None,
-    allow_secret: bool = False,
-    dry: bool = False,
-) -> Iterator[Result]:
-    """Stores drafts in commits of about two seconds of work each; a result each, in order, once it
-    is in the notes. A string in the place of a draft says why it is none. `total`: how many there
-    are, where that is known. `dry`: as for `remember`.
-    """
-    known, size, rest = Known(store), 1000, iter(items)
-    store.expected = total
-    try:
-        with store.progress("remembering", total) as advance:
-            while block := list(islice(rest, size)):
-                start = monotonic()
-                drafts = [item for item in block if not isinstance(item, str)]
-                how: Any = {"allow_secret": allow_secret, "known": known, "dry": dry}
-                results = iter(remember(store, drafts, **how))
-                for item in block:
-                    yield Result(REFUSED, reason=item) if isinstance(item, str) else next(results)
-                advance(len(block))
-                size = max(1, min(_BLOCK, int(size * _LATEST / (monotonic() - start))))
-        store.with_cache(lambda cache: None, ahead=known.ahead)
-    finally:
-        known.ahead.close()
+        ready = []
+    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor}) for r in ready]
+    lines = store.lines(made) if sign and made else [record.dump(data) for data in made]
+    if known:
+        known.ahead.add([(record.version_of(line), d) for line, d in zip(lines, made, strict=True)])
+    placed = [(r.scope, r.anchor, line) for r, line in zip(ready, lines, strict=True)]
+    return [r for r in results if r is not None], placed
 
 
 def _check(
@@ -264,18 +294,9 @@ def branch_to_note(store: Store) -> str:
     return "" if store.settings["secrets"] == "refuse" and redact.holds(branch) else branch
 
 
-def _append(
-    store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool
-) -> None:
-    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor}) for r in ready]
-    lines = store.lines(made) if sign else [record.dump(data) for data in made]
-    items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
-    for r, data, line in zip(ready, made, lines, strict=True):
-        items[r.scope].append((r.anchor, line))
-        results[r.place] = Result(STORED, data["id"], r.note, record.title_of(data), r.scope)
-    if ahead:
-        ahead.begin([(record.version_of(line), d) for line, d in zip(lines, made, strict=True)])
-    for scope, batch in items.items():
+def _append(store: Store, lines: list[_Line]) -> None:
+    for scope in ("team", "private"):
+        batch = [(anchor, line) for one, anchor, line in lines if one == scope]
         if batch:
             noun = "memory" if len(batch) == 1 else "memories"
             store.append(scope, batch, f"git mem: remember {len(batch)} {noun}")
