@@ -119,8 +119,8 @@ def sound(
 
 
 BULK = (
-    "import gitmem.cli.write as w; w._BLOCK = 6; import sys; sys.argv[0] = 'git-mem'; from"
-    " gitmem.__main__ import main; sys.exit(main())"
+    "import sys, gitmem.memory.remember as r; r._PORTION = r._BLOCK = 6; sys.argv[0] = 'git-mem';"
+    " from gitmem.__main__ import main; sys.exit(main())"
 )
 
 

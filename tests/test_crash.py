@@ -103,9 +103,11 @@ def test_a_bulk_import_killed_at_any_call(bench: Bench, limit: int) -> None:
     lab.git(bench.template, "config", "fastimport.unpackLimit", str(limit))
     texts = [f"invoice number {i} of the import " + "x" * 200 for i in range(18)]
     lines = "".join(json.dumps({"body": t}) + "\n" for t in texts)
+    seen: set[int] = set()
 
     def one(run: Run, at: int) -> None:
         there = sound(lab, run, [*OLD, SECRET], texts)
+        seen.add(len(there))
         assert there == set(texts[: len(there)]) and len(there) % 6 == 0
         ids = {json.loads(row)["id"] for row in run.answer.splitlines() if row.endswith("}")}
         assert ids <= {r.id for r in records(lab, run.repo)}
@@ -116,6 +118,7 @@ def test_a_bulk_import_killed_at_any_call(bench: Bench, limit: int) -> None:
         share=4,
         stdin=lines,
     )
+    assert seen & {6, 12}, "no block was there without the next"
 
 
 def test_an_index_killed_at_any_call(bench: Bench) -> None:
