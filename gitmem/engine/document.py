@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Prepared = tuple[tuple[str, ...], bytes]
 
+_SEARCHED = [f.name for f in FIELDS if f.searched]
+_LABELLED = [(f.name, f.label, f.kind in ENTRIES) for f in FIELDS if f.label]
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 
@@ -31,15 +33,14 @@ def scope_name(bits: int) -> str:
 def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
     """(title, body, extra) as written into the full-text table."""
     extra: list[str] = []
-    for found in FIELDS:
-        value = data.get(found.name) if found.searched else None
+    for value in filter(None, map(data.get, _SEARCHED)):
         extra.extend([value] if isinstance(value, str) else [str(v) for v in items(value)])
     extra.extend(paths(data))
     return str(data.get("title") or ""), str(data.get("body") or ""), " ".join(extra)
 
 
 def vector_text(data: dict[str, object]) -> str:
-    title, body, _ = lexical_fields(data)
+    title, body = str(data.get("title") or ""), str(data.get("body") or "")
     return f"{title}\n{body}" if title and not body.startswith(title) else body
 
 
@@ -120,8 +121,8 @@ def confidence_of(data: dict[str, object]) -> float | None:
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
     """(label, value) pairs: the paths, and the values of fields that have a label."""
     found = {("path", path) for path in paths(data)}
-    for name, label, kind in [(f.name, f.label, f.kind) for f in FIELDS if f.label]:
-        values = items(data.get(name)) if kind in ENTRIES else [field(data, name)]
+    for name, label, several in _LABELLED:
+        values = items(data.get(name)) if several else [field(data, name)]
         found |= {(label, record.clean(str(value))) for value in values if value != ""}
     return found
 
