@@ -143,6 +143,17 @@ def test_what_is_added_waits_for_the_second_process_not_this_one(ahead: Ahead) -
     assert prepared(ahead) == plain() and not ahead._waiting
 
 
+def test_what_is_added_is_bounded(ahead: Ahead, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead_module, "_MOST", 600)
+    for at in range(0, 2000, 100):
+        ahead.add(RECORDS[at : at + 100])
+        assert len(ahead._waiting) < 1000
+    assert prepared(ahead) == plain()
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    ahead.add(RECORDS)
+    assert not ahead._waiting, "no second process will ever get them"
+
+
 def test_without_a_process_everything_is_prepared_here(
     ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:

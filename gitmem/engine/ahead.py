@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .embed import StaticTable
 
 _PAYS = 1000  # documents from which a second process is worth its start
+_MOST = 10_000  # that wait for it: bounds memory
 
 
 class Ahead:
@@ -36,8 +37,11 @@ class Ahead:
         """Hands over (version, data) of records for which nobody waits yet: the second process gets
         them when it is free.
         """
+        if not self.pays(_PAYS):
+            return  # there will be no second one
         self._waiting += records
-        if self.pays(len(self._waiting)) and not self._busy():
+        count = len(self._waiting)
+        if self.pays(count) and (count >= _MOST or not self._busy()):
             self.begin(self._taken())
 
     def begin(self, records: list[tuple[str, dict[str, object]]], share: float = 1.0) -> None:
@@ -119,7 +123,7 @@ class Ahead:
         if self._process:
             self._process.kill()
             self._process.communicate()
-        self._process, self._begun = None, []
+        self._process, self._begun, self._waiting = None, [], []
 
     def __enter__(self) -> Ahead:
         return self
