@@ -96,7 +96,7 @@ def test_a_bulk_is_prepared_while_its_drafts_are_checked(
         assert [i for i, r in enumerate(found) if r.status != remember.STORED] == [7, 43, 44]
         assert begun[0] == (5, 0), "the others are not checked yet, none is stored"
         assert sum(here) < 42
-        assert lab.git(repo, "rev-list", "--count", "refs/notes/mem/team").strip() == "1"
+        assert lab.git(repo, "rev-list", "--count", "refs/notes/mem/team").strip() == "2"
         ahead = store.with_cache(words)[0]
         monkeypatch.setattr(ahead_module, "_PAYS", 1000)
         store.discard()

@@ -133,7 +133,7 @@ def remember_many(
         with store.progress("remembering", total) as advance:
             results: list[Result] = []
             lines: list[_Line] = []
-            since = monotonic()
+            since = -_LATEST  # the first portion is stored at once: the input may pause
             while portion := list(islice(rest, _PORTION)):
                 drafts = [item for item in portion if not isinstance(item, str)]
                 found, more = _prepare(store, drafts, known, allow_secret, True, dry)
