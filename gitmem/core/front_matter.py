@@ -71,18 +71,19 @@ class _Mapping(dict[str, Any]):
 def _value(first: str, more: list[str]) -> Any:
     if first[:1] in ("|", ">") and len(first) <= 3:
         return _block(more, first[0])
-    inner = [line for line in more if line.strip() and not line.lstrip().startswith("#")]
     if first.startswith("#"):
         first = ""
-    if not inner:
-        return scalar(first)
     if first:
         return scalar(_folded([first, *more]))
+    inner = [line for line in more if line.strip() and not line.lstrip().startswith("#")]
+    if not inner:
+        return ""
+    value = more[more.index(inner[0]) :]  # below it a quoted text may have a line like a comment
     if inner[0].lstrip()[:2] in ("-", "- "):
-        return _items(inner)
+        return _items([line for line in value if line.strip()])
     indent = min(len(line) - len(line.lstrip()) for line in inner)
     found = mapping(line[indent:] for line in more)
-    return _Mapping(found) if found else scalar(_folded(inner))
+    return _Mapping(found) if found else scalar(_folded(value))
 
 
 def _items(lines: list[str]) -> list[Any]:
