@@ -88,7 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             page = self.server.page()
         except MemError as e:  # the next load may find what is missing
-            return self._answer(503, "text/plain; charset=utf-8", e.message.encode())
+            said = e.message.encode(errors="replace")  # it may name a file whose name is not UTF-8
+            return self._answer(503, "text/plain; charset=utf-8", said)
         policy = f"{page.policy}; frame-ancestors 'none'"
         self._answer(200, "text/html; charset=utf-8", page.html.encode(), policy)
 
