@@ -76,7 +76,7 @@ class Tools:
         where: Conditions = {"types": _filled(types), "paths": _filled(paths)}
         found = self._mem.recall(query, limit=limit, only=only, **where)
         if found["verdict"] == "MISS":
-            return render.nothing({**found, "hits": []}, any((only, *where.values())))
+            return render.nothing({**found, "hits": []}, only == "history" or any(where.values()))
         return "\n".join([render.verdict(found), *map(render.line, found["hits"])])
 
     async def show(self, ids: _Ids) -> str:

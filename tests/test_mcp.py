@@ -151,7 +151,9 @@ def test_an_answer_says_that_the_filter_is_why_there_is_none(lab: Lab, repo: pat
     """ "MISS: nothing among 0 memories" reads as if nothing were known here."""
 
     async def ask(client: ClientSession) -> None:
-        assert "no memories here yet" in await call(client, "recall", query=QUESTION)
+        for all_there_is in ({}, {"only": "memories"}):
+            found = await call(client, "recall", query=QUESTION, **all_there_is)
+            assert "no memories here yet" in found
         await call(client, "remember", text=TEXT, type="decision")
         for narrowed in ({"types": ["bug"]}, {"paths": ["no/such.py"]}):
             found = await call(client, "recall", query=QUESTION, **narrowed)
