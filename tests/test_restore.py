@@ -263,6 +263,19 @@ def test_a_memory_does_not_take_the_place_of_one_with_its_text(
     assert listed(lab, repo) == [text]
 
 
+def test_a_memory_does_not_take_its_own_place_with_the_text_before_an_edit(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    text = OLD + " of the outer wall" * 20  # so long that the id has no salt
+    id = tell(lab, repo, text)
+    lab.mem(repo, "edit", id, NEW)
+    done = lab.run(repo, "git-mem", "supersede", id, text)
+    assert done.returncode == 1 and "the new text is its first one" in done.stderr
+    assert listed(lab, repo) == [NEW]
+    lab.mem(repo, "edit", id, text)
+    assert listed(lab, repo) == [text]
+
+
 def test_what_is_known_by_its_source_and_forgotten_is_said_to_be(
     lab: Lab, repo: pathlib.Path
 ) -> None:

@@ -231,6 +231,8 @@ def supersede(
         after=found.seen,
         **facts.get(head, {}),
     )
+    if data["id"] == found.memory.id:  # it was edited since: the edit would be gone
+        raise Refused("the new text is its first one", hint="`git mem edit` brings that back")
     _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
 
