@@ -105,11 +105,11 @@ def test_no_id_gets_into_a_file_that_an_agent_reads(lab: Lab, repo: pathlib.Path
 def test_each_memory_gets_a_file_of_its_own_whatever_its_id(
     lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    for id in ("memory-2024-01", "memory-2024-02"):
+    for id in ("memory-2024-01", "memory-2024-02", "0" * 12 + "1", "0" * 12 + "2"):
         data = {"v": 1, "op": "create", "id": id, "body": f"Kangaroos at night\n\n{id}"}
         lab.git(repo, "notes", "--ref=mem/team", "append", "-m", json.dumps(data), "HEAD")
     vault = tmp_path / "vault"
     told = lab.mem(repo, "export", "--format", "markdown", str(vault))
     files = sorted(vault.glob("*.md"))
-    assert told.startswith(f"{len(files)} memories") and len(files) == 1 + len(IDS) + 2
+    assert told.startswith(f"{len(files)} memories") and len(files) == 1 + len(IDS) + 4
     assert all(clean(path.name) for path in files)

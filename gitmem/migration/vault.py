@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ..core import front_matter
+from ..core import confidence, front_matter
 from ..core.errors import MemError
 from ..core.record import title_of
 from ..memory.remember import FIELDS
 from ..memory.transfer import looked_at, portable
-from ..notes.notetree import is_hex
 from .drafts import Draft, Entry, Skipped, digest, draft, headed, source, typed, when, words
 
 _OURS = "git-mem"  # the memory's id, in the front matter of a file of ours
@@ -35,7 +34,8 @@ def file_name(item: dict[str, Any]) -> str:
     """A name that a person can find, with the id, so that no two memories have the same."""
     plain = "-".join(re.findall(r"\w+", title_of(item).lower()))
     plain = plain[:60].encode()[:180].decode(errors="ignore").rstrip("-")
-    id = item["id"] if is_hex(item["id"]) else digest(item["id"])  # another tool's may hold a slash
+    # Another tool's may hold a slash, or count in its last digits.
+    id = item["id"] if confidence.is_id(item["id"]) else digest(item["id"])
     return f"{plain or 'memory'}-{id[:12]}.md"
 
 
