@@ -362,6 +362,10 @@ def test_lines_at_a_commit_that_is_not_here_become_files(lab: Lab) -> None:
     assert "2 stored" in told and "2 memories attached to HEAD, without lines" in told
     same = [{"path": "f0.txt", "state": "same"}]
     assert [m["paths"] for m in listed(lab, other)] == [same, same]
+    for paths in (["f0.txt:3"], "f0.txt:3", {"path": "f0.txt", "lines": "3"}):
+        typed = {"body": f"Row three as {paths}", "paths": paths, "commit": "e" * 40}
+        assert "1 stored" in lab.mem(other, "import", "-", stdin=json.dumps(typed))
+    assert [m["paths"] for m in listed(lab, other)] == [same] * 5
 
 
 def test_an_import_says_that_what_stood_in_private_was_left_out(lab: Lab) -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import sanitize
+from ..core import lineanchor, sanitize
 from ..core.errors import Refused
 from ..core.record import clean, title_of
 from ..core.record_fields import FIELDS
@@ -104,11 +104,17 @@ def settle(store: Store, drafts: list[dict[str, Any]], scope: str) -> set[int]:
         if isinstance(draft.get("commit"), str) and draft["commit"] not in here:
             del draft["commit"]
             draft.pop("branch", None)  # of another repository
-            if isinstance(paths := draft.get("paths"), list):  # its lines are others here, or none
-                draft["paths"] = [p.get("path") if isinstance(p, dict) else p for p in paths]
+            if paths := draft.get("paths"):  # its lines are others here, or none
+                draft["paths"] = list(map(_file, paths if isinstance(paths, list) else [paths]))
             moved.add(place)
         try:
             write_gate.admit(store, {"branch": draft.get("branch")})
         except Refused:
             del draft["branch"]  # `remember` notes no such name either
     return moved
+
+
+def _file(path: Any) -> Any:
+    """The file of "FILE:10-20" or of {"path", "lines"}; what is no path as it stands."""
+    path = path.get("path") if isinstance(path, dict) else path
+    return lineanchor.split(path)[0] if isinstance(path, str) else path
