@@ -68,6 +68,13 @@ def test_a_few_pasted_lines_and_those_with_nothing_beside_them_are_asked() -> No
     assert error in common_words.asked(f"{QUESTION}\n```\n{error}"), "a fence that nothing closes"
 
 
+def test_code_within_a_line_fences_nothing_off() -> None:
+    said = "```npm test``` fails." + "\nThe ledger of invoices rounds to cents." * 4
+    assert common_words.asked(f"{said}\n```\nAssertionError\n```\nThe tax is missing.").startswith(
+        "```npm test``` fails.\nThe ledger"
+    )
+
+
 def test_of_small_talk_around_a_rare_word_nothing_is_left() -> None:
     assert common_words.asked("Siemens asked. Let me know what you think.") == "Siemens asked."
 

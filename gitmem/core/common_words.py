@@ -136,7 +136,8 @@ def _typed(prompt: str) -> str:
     kept: list[str] = []
     run, fenced = 0, False
     for line in [*prompt.split("\n"), ""]:
-        fence = line.lstrip().startswith("```")
+        mark = line.strip()
+        fence = mark.startswith("```") and "`" not in mark.lstrip("`")  # "```ls``` fails" is none
         if fence or fenced or _pasted(line):
             run += 1
             fenced ^= fence
