@@ -89,6 +89,15 @@ def test_what_was_decided_before_the_next_start_is_not_announced(place: Place) -
     assert "1 suggestion waits" in start(place)["systemMessage"]
 
 
+def test_what_was_decided_after_a_hook_was_killed_is_not_announced(tmp_path: Any) -> None:
+    announce.add(str(tmp_path), ["a" * 32, "b" * 32])
+    assert announce.message(str(tmp_path))
+    announce.decided(str(tmp_path), ["a" * 32])
+    assert announce.message(str(tmp_path)).startswith("1 memory was captured (bbbbbbbb)")
+    announce.decided(str(tmp_path), ["b" * 32, "c\nstored " + "d" * 32])
+    assert announce.message(str(tmp_path)) == "" and not os.listdir(tmp_path)
+
+
 def test_a_foreign_line_in_the_file_says_nothing(tmp_path: Any) -> None:
     (tmp_path / announce.FILE).write_bytes(
         b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n"

@@ -36,15 +36,17 @@ def add(
 
 def decided(mem_dir: str, ids: Iterable[str]) -> None:
     """A person has rejected, accepted or forgotten these: they are not told of any more."""
-    if os.path.exists(os.path.join(mem_dir, FILE)):
-        _append(mem_dir, {DECIDED: ids})
+    ours = [id for id in ids if id.isalnum()]  # another tool's may hold a line's end
+    for name in (FILE, _TELLING):
+        if os.path.exists(os.path.join(mem_dir, name)):
+            _append(mem_dir, {DECIDED: ours}, name)
 
 
-def _append(mem_dir: str, kinds: Mapping[str, Iterable[str]]) -> None:
+def _append(mem_dir: str, kinds: Mapping[str, Iterable[str]], name: str = FILE) -> None:
     lines = [f"{kind} {id}\n" for kind, ids in kinds.items() for id in ids]
     try:
         if lines:
-            spool.put(os.path.join(mem_dir, FILE), "".join(lines).encode(), _MOST)
+            spool.put(os.path.join(mem_dir, name), "".join(lines).encode(), _MOST)
     except OSError:
         pass
 
