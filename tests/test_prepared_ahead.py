@@ -103,6 +103,30 @@ def test_a_bulk_is_prepared_while_its_drafts_are_checked(
         assert store.with_cache(words)[0] == ahead
 
 
+def test_a_bulk_that_is_signed_slowly_is_stored_in_smaller_commits(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remember, "_PORTION", 20)
+    monkeypatch.setattr(remember, "_LATEST", 0.1)
+    stored: list[int] = []
+    with opened(lab.repo()) as store:
+        lines, append = store.lines, store.append
+
+        def slowly(records: list[dict[str, Any]]) -> list[bytes]:
+            time.sleep(0.05 * len(records))
+            return lines(records)
+
+        def noted(scope: str, items: list[tuple[str, bytes]], message: str) -> None:
+            stored.append(len(items))
+            append(scope, items, message)
+
+        monkeypatch.setattr(store, "lines", slowly)
+        monkeypatch.setattr(store, "append", noted)
+        drafts = [{"body": f"invoice {n} is rounded to whole cents"} for n in range(24)]
+        assert len([*remember.remember_many(store, drafts)]) == 24
+    assert stored[0] == 20 and max(stored[1:]) <= 2, stored
+
+
 RECORDS: list[tuple[str, dict[str, object]]] = [
     (f"{n:064x}", {"title": f"invoice {n}", "body": "rounded to whole cents\udc80" * 20})
     for n in range(2000)

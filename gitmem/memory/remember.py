@@ -127,14 +127,15 @@ def remember_many(
     is in the notes. A string in the place of a draft says why it is none. `total`: how many there
     are, where that is known. `dry`: as for `remember`.
     """
-    known, rest = Known(store), iter(items)
+    known, size, rest = Known(store), _PORTION, iter(items)
     store.expected = total
     try:
         with store.progress("remembering", total) as advance:
             results: list[Result] = []
             lines: list[_Line] = []
             since = -_LATEST  # the first portion is stored at once: the input may pause
-            while portion := list(islice(rest, _PORTION)):
+            while portion := list(islice(rest, size)):
+                start = monotonic()
                 drafts = [item for item in portion if not isinstance(item, str)]
                 found, more = _prepare(store, drafts, known, allow_secret, True, dry)
                 lines += more
@@ -144,6 +145,8 @@ def remember_many(
                     for item in portion
                 ]
                 advance(len(portion))
+                # Fewer where a program signs them one by one.
+                size = max(1, min(_PORTION, int(size * _LATEST / (monotonic() - start))))
                 if len(results) >= _BLOCK or monotonic() - since > _LATEST:
                     _append(store, lines)
                     yield from results
