@@ -262,6 +262,9 @@ def test_a_session_that_moves_into_a_repository_that_was_not_set_up_stays_that_o
     assert told("s1") and hooks.noted()["end"] == ["other"]
     waits = [path.read_bytes() for path in pathlib.Path(hooks.mem_dir).glob("spool*")]
     assert PROMPT.encode() not in b"".join(waits), "what is said elsewhere is not captured"
+    env = {"CLAUDE_PROJECT_DIR": str(hooks.repo)}
+    block = hooks.run("SessionStart", {"cwd": str(inner), "source": "compact"}, env=env).stdout
+    assert "UTC" in block and "git mem remember" not in block, "it would write into the inner one"
     lab.git(inner, "config", "mem.enabled", "false")
     assert not told("s2")
     lab.git(inner, "config", "--unset", "mem.enabled")

@@ -42,6 +42,7 @@ class Block:
     """What one session is told. `items` stand in the order of their sections."""
 
     source = "git mem context"
+    keep = REMEMBER  # "": the command would write into another repository
     timestamp = project = branch = head = ""
     total = 0  # memories that could have been told
     budget = 0  # tokens
@@ -126,7 +127,7 @@ class Block:
     def _nothing(self) -> str:
         """The one line of a block without memories."""
         reason = shortened(self.degraded, 2 * NAME)
-        return reason or (self._left() if self.total else f"{self.absent}. {REMEMBER}")
+        return reason or (self._left() if self.total else f"{self.absent}. {self.keep}")
 
     def _left(self) -> str:
         return f"{self.omitted} omitted: git mem recall QUESTION searches them"
@@ -138,7 +139,7 @@ class Block:
             return f"{head}>{sanitize.content(self._nothing(), lines=False)}</memory_context>\n"
         stale = ' staleness="unknown"' if self.unaged else ""
         merged = ' merged="unknown"' if self.waiting else ""
-        out = [f"{head}{stale}{merged}>\n<note>{NOTE}\n{REMEMBER}</note>\n"]
+        out = [f"{head}{stale}{merged}>\n<note>{NOTE}\n{self.keep}</note>\n"]
         if self.degraded:
             out.append(f"<degraded>{attribute(shortened(self.degraded, 2 * NAME))}</degraded>\n")
         working = "".join([_section(name, self.of(name)) for name in (BLOCKERS, DECISIONS)])
@@ -158,7 +159,8 @@ class Block:
         stale = ", staleness unknown" if self.unaged else ""
         merged = ", merged or not: unknown" if self.waiting else ""
         out = [
-            f"# Memory of {bare(shortened(self.project, NAME))}{branch}\n\n> {NOTE} {REMEMBER}\n\n",
+            f"# Memory of {bare(shortened(self.project, NAME))}{branch}\n\n",
+            f"> {NOTE} {self.keep}\n\n",
             f"As of {bare(self.timestamp)}. {many(self.total, 'memory')},",
             f" budget {self.budget} tokens{stale}{merged}.\n",
         ]

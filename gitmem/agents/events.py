@@ -145,6 +145,8 @@ def _give(call: Call, block: Block | None, purpose: str) -> None:
     if block:
         from . import context_item
 
+        if call.away:
+            block.keep = ""
         call.say(block.render("xml"), context_item.noted(block.items), purpose)
         if not block.current:
             call.ask()
