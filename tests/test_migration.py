@@ -403,6 +403,7 @@ def test_an_edited_file_of_an_export_is_read_as_it_stands(lab: Lab) -> None:
         ("tags:\n  -b\n  -c", {"tags": "-b -c"}),
         ("a:\n  # b\n  - c\nd:\n  # e", {"a": ["c"], "d": ""}),
         ('a: "b\n  # c"\nd:\n  - "e\n    # f"', {"a": "b # c", "d": ["e # f"]}),
+        ("a: 'b\n  #1 c'", {"a": "b #1 c"}),
         ("a: b: c\n# a: d", {"a": "b: c"}),
         ('a: "b \\x41\\\n  \\ c"', {"a": "b A c"}),
         ('a: [{"b": 1}]', {"a": [{"b": 1}]}),
