@@ -163,10 +163,11 @@ def test_a_memory_that_was_edited_since_it_was_shown_is_shown_as_it_is_now(lab: 
     hooks = make(lab)
     assert "stored as UTC" in hooks.call("SessionStart", source="startup")
     (id,) = [m["id"] for m in lab.json(hooks.repo, "list") if "UTC" in m["title"]]
-    lab.mem(hooks.repo, "edit", id, "All timestamps are stored in the time zone of the user")
-    told = [hooks.call("UserPromptSubmit", prompt=PROMPT) for _ in range(2)]
-    assert "in the time zone of the user" in told[0]
-    assert id[:8] in told[1] and "time zone" not in told[1]
+    for zone in ("user", "database", "user"):  # the last one: edited back
+        lab.mem(hooks.repo, "edit", id, f"All timestamps are stored in the time zone of the {zone}")
+        told = [hooks.call("UserPromptSubmit", prompt=PROMPT) for _ in range(2)]
+        assert f"in the time zone of the {zone}" in told[0]
+        assert id[:8] in told[1] and "time zone" not in told[1]
 
 
 def test_after_a_mark_only_what_came_later_is_pending_also_what_a_hook_wrote_before_the_mark_was(

@@ -82,16 +82,19 @@ class Notes:
         return self.add("shown", [*about, *tips, *ids])
 
     def shown(self) -> set[str]:
-        """Ids and marks of memories in the model's context: those shown since it was emptied."""
-        found: set[str] = set()
+        """Ids and marks of memories in the model's context: those shown since it was emptied, of
+        each id the last mark.
+        """
+        found: dict[str, str] = {}
         for kind, _, values, _ in entries(self._path):
             if kind == "context" and not self._subagent:
                 found.clear()
             elif kind == "shown":
                 subagents = "route=subagent" in values
                 if self._subagent in values if self._subagent else not subagents:
-                    found.update(v for v in values if not v.startswith(_ABOUT))
-        return found
+                    told = [v for v in values if not v.startswith(_ABOUT)]
+                    found.update({v[: v.rfind("=") + 1] or v: v for v in told})
+        return set(found.values())
 
     def read(self) -> dict[str, list[str]]:
         """Kind -> values in the order they came, each once, for every kind; of "shown" the ids."""
