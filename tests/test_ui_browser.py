@@ -195,6 +195,8 @@ def test_keys_go_on_from_a_link_of_the_open_memory_and_leave_an_input_method_alo
             tab.wait(f"document.querySelector('#detail h2')?.innerText.includes('{expected}')")
             tab.run("document.querySelector('#detail button').focus()")
             tab.press("j")
+        tab.wait("document.querySelector('#detail h2')?.innerText.includes('number 4')")
+        tab.wait("document.activeElement.id === 'detail'")
         tab.press("/")
         composing = "{key: 'Enter', isComposing: true, bubbles: true}"  # it takes the word over
         tab.run(f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {composing}))")
