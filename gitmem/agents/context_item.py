@@ -217,7 +217,7 @@ def of(
 
 
 def mark(data: Mapping[str, Any]) -> str:
-    """Names a memory with what it says: an edited one has another mark. Salted as its id is."""
+    """Names a memory with what it says: an edited one has another. Salted where its record is."""
     said = f"{data.get('salt')}\n{data.get('title')}\n{data['body']}"
     return f"{data['id']}={sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
