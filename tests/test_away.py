@@ -47,7 +47,7 @@ class Disk:
                 path.chmod(0o644)
         for path in self.aside.rglob("*"):
             if path.is_file():
-                (self.objects / path.relative_to(self.aside)).unlink()
+                (self.objects / path.relative_to(self.aside)).unlink(missing_ok=True)
 
     def back(self) -> None:
         shutil.copytree(self.aside, self.objects, dirs_exist_ok=True)
@@ -225,6 +225,40 @@ def test_a_partial_clone_whose_remote_is_away_answers_and_says_why(lab: Lab, kep
     assert bodies(lab, repo) == {"only at the remote"}
     lab.mem(repo, "remember", "written later")
     assert len(lab.lines(repo)) == 2
+
+
+@pytest.mark.parametrize("gone", [["blob"], ["tree"], ["commit", "blob"]])
+def test_a_young_ref_of_which_every_state_lost_an_object_goes_on_with_its_lines(
+    lab: Lab, gone: list[str]
+) -> None:
+    """A `git gc --prune=now` that began before the first write deletes objects of all writes."""
+    repo = lab.repo()
+    disk = Disk(lab, repo)
+    for i in range(3):
+        lab.mem(repo, "remember", f"invoice {i}")
+    for kind in gone:
+        disk.away(kind)
+    lab.mem(repo, "remember", "the last")
+    want = {"invoice 0", "invoice 1", "invoice 2", "the last"}
+    assert bodies(lab, repo) == want
+    shutil.rmtree(repo / ".git/mem")
+    assert bodies(lab, repo) == want
+
+
+def test_a_repair_reads_what_former_states_have_where_the_tip_is_gone(lab: Lab) -> None:
+    repo = lab.repo(commits=3)
+    disk = Disk(lab, repo)
+    for body, commit in (("lost", "HEAD~2"), ("in a former state", "HEAD~1"), ("newest", "HEAD")):
+        lab.mem(repo, "remember", body, "--commit", commit)
+    blobs = [row.split()[2] for row in lab.git(repo, "ls-tree", "-r", f"{REF}~2").splitlines()]
+    for id in (lab.git(repo, "rev-parse", REF).strip(), *blobs):
+        (disk.objects / id[:2] / id[2:]).unlink()
+    shutil.rmtree(repo / ".git/mem")
+    assert "doctor --repair" in lab.run(repo, "git-mem", "remember", "the last").stderr
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert bodies(lab, repo) == {"in a former state"}
+    lab.mem(repo, "remember", "the last")
+    assert bodies(lab, repo) == {"in a former state", "the last"}
 
 
 def test_a_damaged_note_ends_no_command(lab: Lab) -> None:

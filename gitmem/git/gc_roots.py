@@ -83,6 +83,12 @@ def logged(git: Git, ref: str) -> list[str]:
     return ids
 
 
+def begins(git: Git, ref: str) -> bool:
+    """Whether a reflog goes back to where its ref was made; in a reftable that is not known."""
+    rows = list(log_rows(os.path.join(git.common_dir, "logs", ref)))
+    return bool(rows) and not rows[-1][0].strip("0")
+
+
 def unfinished(git: Git) -> Iterator[Root]:
     """Commits of unfinished merges, cherry-picks and rebases."""
     for prefix, directory in git_dirs(git):

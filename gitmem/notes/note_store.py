@@ -82,6 +82,8 @@ class Notes(NoteReader):
         return self._write(Task(items, fresh=True), message, identity)
 
     def _write(self, task: Task, message: str, identity: str) -> Written:
+        if task.former in ref_repair.left(self.git, self.ref):
+            task = task._replace(former="")
         lost = rescue.lost_lines(self)
         try:
             done = self._try(task.plus(lost.lines), message, identity)

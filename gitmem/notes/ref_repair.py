@@ -32,8 +32,8 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
 
     Returns that commit; "" where the ref begins anew with the lines that can be read; None where
     the ref is whole, or no older commit is. A ref that is gone goes to its newest commit that is
-    here, whole or not, also where the disk takes nothing. `asked`: the user knows of it, so
-    alternates stop nothing.
+    here, whole or not, also where the disk takes nothing; never to one of `left`. `asked`: the user
+    knows of it, so alternates stop nothing.
     """
     # The backup first: it is verified last.
     backup, held = _held(git, config.backup_of(ref)), _held(git, ref)
@@ -43,19 +43,19 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
         return None
     ids = [id for id in former(git, ref, more) if id != held]
     whole = "" if elsewhere else next((id for id in ids if not missing(git, id)), "")
-    to = whole or ("" if held else next((id for id in ids if git.local.get(id)), ""))
+    past = left(git, ref)
+    here = (id for id in ids if id not in past and git.local.get(id))
+    to = whole or ("" if held else next(here, ""))
     if not to and not held:
         return None
-    # Its whole history may be one write of ours.
-    recent = len(set(gc_roots.logged(git, ref))) == 1 and recent_lines(git, ref)
-    if not to and not recent and not (asked and git.objects.get(held)):
+    if not to and not asked and not _has_every_write(git, ref):
         return None
-    # First the debt: a process that is killed, or fails once more, leaves it to the next writer.
-    lost = held or ids[0]
-    if lost != to:
-        others = [row for row in debts(git, ref) if row.split(" ")[0] != lost]
+    # First the debts: a process that is killed, or fails once more, leaves them to the next writer.
+    lost = [held or ids[0]] if to else [held, *ids]
+    if lost != [to]:
+        others = [row for row in debts(git, ref) if row.split(" ")[0] not in lost]
         try:
-            write_debts(git, ref, [*others, lost])
+            write_debts(git, ref, [*others, *lost])
         except OSError:
             if held:
                 return None
@@ -105,6 +105,11 @@ def debts(git: Git, ref: str) -> list[str]:
     return [row for row in raw.decode("ascii", "replace").split("\n") if row]
 
 
+def left(git: Git, ref: str) -> set[str]:
+    """Commits that the ref was moved back from and that still lack an object."""
+    return {row.split(" ")[0] for row in debts(git, ref)}
+
+
 def write_debts(git: Git, ref: str, rows: list[str]) -> None:
     """Raises OSError where they cannot be kept."""
     path = _path(git, ref, ".due")
@@ -144,6 +149,12 @@ def recent_lines(git: Git, ref: str) -> list[Item]:
         for anchor, tab, line in rows[:-1]
         if tab and line.startswith(b"{") and line.endswith(b"}")
     ]
+
+
+def _has_every_write(git: Git, ref: str) -> bool:
+    """Whether the recent lines are as many as the ref's states since it began here."""
+    states = gc_roots.logged(git, ref)
+    return gc_roots.begins(git, ref) and 0 < len(states) <= len(recent_lines(git, ref))
 
 
 def drop_lines(mem_dir: str) -> None:
