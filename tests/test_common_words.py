@@ -40,6 +40,17 @@ def test_a_plain_question_is_asked_as_it_is(question: str) -> None:
 
 QUESTION = "which database do orders and invoices use?"
 CODE = "\n".join(f"def f{i}(x):\n    return x + {i}  # one more" for i in range(10))
+BRACES = """import { retry } from "./retry"
+
+export default async (job) => {
+
+  try {
+    await send(job)
+
+  } catch (e) {
+    retry(job)
+  }
+}"""
 LOG = "\n".join(f"2026-11-30T07:00:{i} ERROR request {i} took {i}{i} ms" for i in range(10, 50))
 
 
@@ -49,6 +60,9 @@ LOG = "\n".join(f"2026-11-30T07:00:{i} ERROR request {i} took {i}{i} ms" for i i
         f"{QUESTION}\n\n```py\n{CODE}\n```",
         f"```py\n{CODE}\n```\n{QUESTION}",
         f"{QUESTION}\n{CODE}",
+        f"{QUESTION}\n\n" + CODE.replace("\ndef", "\n\n\ndef"),
+        f"{QUESTION}\n\n{BRACES}",
+        f"{BRACES}\n\n{QUESTION}",
         f"{LOG}\n{QUESTION}",
         f"{LOG * 50}\n\n{QUESTION}",
     ],

@@ -88,6 +88,7 @@ _SMALL = 0.4
 _FEW = 4  # lines of code or of a log that are part of the question: an error, a call
 # Of a line's characters, signs and digits: few lines of prose have so many, most of a log have.
 _PROSE = 0.12
+_CODE_ENDS = tuple("{};([")
 _LOOKED_AT = 20_000  # characters in which pasted lines are looked for
 
 
@@ -132,30 +133,33 @@ def asked(prompt: str) -> str:
 
 
 def _typed(prompt: str) -> str:
-    """The prompt without runs of more than _FEW lines of code or of a log."""
+    """The prompt without runs of more than _FEW lines of code or of a log. Blank lines end none."""
     kept: list[str] = []
-    run, fenced = 0, False
-    for line in [*prompt.split("\n"), ""]:
+    start = pasted = 0  # of a run: where it begins in `kept`, how many lines it has
+    fenced = False
+    for line in prompt.split("\n"):
         mark = line.strip()
         fence = mark.startswith("```") and "`" not in mark.lstrip("`")  # "```ls``` fails" is none
         if fence or fenced or _pasted(line):
-            run += 1
             fenced ^= fence
-        else:
-            if run > _FEW:
-                del kept[-run:]
-            run = 0
+            start = start if pasted else len(kept)
+            pasted += 1
+        elif mark:
+            if pasted > _FEW:
+                del kept[start:]
+            pasted = 0
         kept.append(line)
-    return "\n".join(kept)
+    return "\n".join(kept[:start] if pasted > _FEW else kept)
 
 
 def _pasted(line: str) -> bool:
-    """Whether a line is indented as code is, or has as many signs and digits as prose has not. Of
-    ASCII: other alphabets have marks that are no letters. A list's items have one or two.
+    """Whether a line is indented or ends as code does, or has as many signs and digits as prose has
+    not. Of ASCII: other alphabets have marks that are no letters. A list's items have one or two.
     """
     line = line.rstrip()
     signs = sum([c.isascii() and not c.isalpha() for c in line]) - line.count(" ")
-    return line.startswith(("    ", "\t")) or signs > max(2, _PROSE * len(line))
+    coded = line.startswith(("    ", "\t")) or line.endswith(_CODE_ENDS)
+    return coded or signs > max(2, _PROSE * len(line))
 
 
 def _sentences(prompt: str) -> list[str]:
