@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,11 @@ from zygote import Zygote
 
 from gitmem.embedding import numpy_core
 from gitmem.store import Store, open_store
+
+# A shell that starts the tests in the background has it ignored, and whatever they start inherits
+# that: Ctrl-C ended nothing, and the tests of it waited for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("crash_world")  # a plugin of several files
 with numpy_core.OneThread():  # as git mem does: threads that wait for each other burn both cores

@@ -275,8 +275,6 @@ def test_an_interrupted_run_leaves_no_file(lab: Lab, number: int) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background job, as CI may be, ignores it, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     try:

@@ -36,7 +36,6 @@ class Terminal:
         self.raw, self.status = b"", -1
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(repo)
             argv = [sys.executable, "-m", "gitmem", "browse", *words]
             given = {**lab.env, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **env}

@@ -6,7 +6,6 @@ import os
 import pathlib
 import pty
 import select
-import signal
 import sys
 import termios
 import time
@@ -30,9 +29,6 @@ def terminal(place: Place, keys: list[tuple[str, str]], **env: str) -> str:
     """
     pid, fd = pty.fork()
     if pid == 0:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # a shell that starts the tests in the background has it ignored
         os.chdir(place.repo)
         os.execvpe(
             sys.executable,

@@ -91,7 +91,6 @@ def served(place: Place) -> Iterator[str]:
         env=place.lab.env,
         text=True,
         stdout=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # as on a terminal
     )
     try:
         assert server.stdout
