@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem.doctor import OK, memory_checks
 from gitmem.engine import cache as cache_file
@@ -350,7 +350,7 @@ def test_what_another_process_took_in_meanwhile_is_not_taken_in_again(
     second.close()
 
 
-def test_of_many_that_find_no_worker_one_starts_it(repo: pathlib.Path) -> None:
+def test_of_many_that_find_no_worker_one_starts_it(lab: Lab, repo: pathlib.Path) -> None:
     """Prompts beside each other: an interpreter each would be worse than the work."""
     common = str(repo / ".git")
     fork = multiprocessing.get_context("fork")
@@ -362,18 +362,17 @@ def test_of_many_that_find_no_worker_one_starts_it(repo: pathlib.Path) -> None:
         answers.put(spool.wake(common))
 
     processes = [fork.Process(target=go) for _ in range(8)]
-    for p in processes:
-        p.start()
-    started = [answers.get(timeout=30) for _ in processes]
-    for p in processes:
-        p.join()
+    # Nobody can write the cache: the worker waits for the last of them to ask, however late.
+    with cache_lock.locked(cache_file.path_of(common + "/mem"), 5.0) as held:
+        assert held
+        lab.mem(repo, "remember", "a second word about invoices")
+        for p in processes:
+            p.start()
+        started = [answers.get(timeout=30) for _ in processes]
+        for p in processes:
+            p.join()
     assert started.count(True) == 1
-    end = time.monotonic() + 30
-    while (
-        spool.waiting(common + "/mem") or not spool.asleep(common + "/mem")
-    ) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not spool.waiting(common + "/mem")
+    until(lambda: spool.asleep(common + "/mem") and not spool.waiting(common + "/mem"))
 
 
 def test_show_and_recall_answer_beside_a_removal_as_processes_do(
