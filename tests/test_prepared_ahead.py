@@ -160,10 +160,15 @@ def test_one_process_prepares_every_list(ahead: Ahead, share: float) -> None:
 
 
 def test_what_is_added_waits_for_the_second_process_not_this_one(ahead: Ahead) -> None:
-    for at in range(0, 2000, 500):
+    for at in range(0, 1000, 500):
         ahead.add(RECORDS[at : at + 500])
-    assert ahead._busy() and len(ahead._begun) + len(ahead._waiting) == 2000
-    assert ahead._waiting, "this process did not wait for the first half"
+    assert ahead._process
+    os.kill(ahead._process.pid, signal.SIGSTOP)
+    for at in range(1000, 2000, 500):
+        ahead.add(RECORDS[at : at + 500])
+    left = len(ahead._begun), len(ahead._waiting)
+    os.kill(ahead._process.pid, signal.SIGCONT)
+    assert left == (1000, 1000), "this process did not wait for the first half"
     assert prepared(ahead) == plain() and not ahead._waiting
 
 
