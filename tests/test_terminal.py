@@ -338,7 +338,7 @@ def test_ctrl_c_in_a_long_import_keeps_what_is_stored_and_exits_130(lab: Lab) ->
         text=True,
     )
     assert process.stdin
-    for i in range(1500):
+    for i in range(1001):
         process.stdin.write(f'{{"body": "memory number {i}", "source": "s:{i}"}}\n')
     process.stdin.flush()
     until(lambda: len(lab.lines(path)) >= 1000)
