@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -9,7 +10,10 @@ from conftest import Lab
 from test_fold import create, edit, forget, made, restore, taken_back
 
 from gitmem.core import fold, record
+from gitmem.core.errors import Refused
 from gitmem.core.record import Record
+from gitmem.memory import memories, remember
+from gitmem.store import Store
 
 # ---- the fold
 
@@ -298,6 +302,68 @@ def test_a_private_memory_that_was_superseded_is_not_given_to_the_team(
     assert "git mem show" in refused.stderr and not lab.lines(repo, "mem/team")
     lab.mem(repo, "restore", old)
     lab.mem(repo, "share", old, new)
+
+
+def test_one_command_about_many_memories_makes_one_commit_a_scope(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    ids = {
+        scope: [tell(lab, repo, f"{scope} {word}", f"--{scope}") for word in ("north", "south")]
+        for scope in ("team", "private")
+    }
+
+    def commits(scope: str) -> int:
+        return int(lab.git(repo, "rev-list", "--count", f"refs/notes/mem/{scope}"))
+
+    both = [*ids["team"], *ids["private"]]
+    for command, done, scopes in (
+        ("forget", "forgot", ("team", "private")),
+        ("restore", "restored", ("team", "private")),
+        ("share", "shared", ("team",)),
+    ):
+        given = both if command != "share" else ids["private"]
+        before = {scope: commits(scope) for scope in ("team", "private")}
+        said = lab.run(repo, "git-mem", command, given[0], "dead", *given[1:])
+        assert said.returncode == 1 and "no memory 'dead'" in said.stderr
+        named = [line.split()[1] for line in said.stdout.splitlines() if line.startswith(done)]
+        assert named == [id[:8] for id in given]
+        now = {scope: commits(scope) - before[scope] for scope in before}
+        assert now == {scope: int(scope in scopes) for scope in before}
+    tip = lab.git(repo, "log", "-1", "--format=%s", "refs/notes/mem/team")
+    assert tip.strip() == "git mem: share 2 memories"
+
+
+def test_a_memory_named_twice_is_changed_once_and_then_refused(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    one, two = (tell(lab, repo, f"{word} gate", "--private") for word in ("north", "south"))
+    for command, why in (
+        ("forget", "is already forgotten"),
+        ("restore", "is not forgotten"),
+        ("share", "is the team's already"),
+    ):
+        done = lab.run(repo, "git-mem", command, one, two, one[:9], "--json")
+        assert done.returncode == 1 and f"'{one[:8]}' {why}" in done.stderr
+        assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [one, two]
+
+
+def test_one_memory_that_the_notes_refuse_does_not_stop_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [{"body": f"{word} gate"} for word in ("north", "south", "east")]
+    one, two, three = (done.id for done in remember.remember(store, texts))
+    append = Store.append
+
+    def picky(store: Store, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
+        if any(two.encode() in line for _, line in items):
+            raise Refused("this text was purged")
+        append(store, scope, items, message)
+
+    monkeypatch.setattr(Store, "append", picky)
+    done = memories.each(store, [one, two, three], memories.forgetting)
+    assert [isinstance(found, Refused) for found in done] == [False, True, False]
+    now = [memories.find(store, id).memory.status for id in (one, two, three)]
+    assert now == [fold.FORGOTTEN, fold.ACTIVE, fold.FORGOTTEN]
 
 
 def test_a_restore_counts_from_the_commit_it_was_made_at(lab: Lab, repo: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
 from ..memory import commit_hits, memories, misnamed, remember, write_gate
-from ..memory.memories import Found
+from ..memory.memories import Change, Found
 from ..store import Store
 from . import common
 from .common import refused, values, warn, write, write_json
@@ -28,8 +28,7 @@ from .options import (
 )
 
 Message = Annotated[list[str], texts("-m --message TEXT", "The text; several become paragraphs.")]
-_Done = tuple[Found, dict[str, Any], list[str]]  # what else is said of it, as JSON and as lines
-_Change = Callable[[Store, str], _Done]
+_More = tuple[dict[str, Any], list[str]]  # what else is said of a memory, as JSON and as lines
 _TYPE = f"One of {', '.join(record.TYPES)}, or a word of your own."
 _PATHS = "A file, a directory or lines (FILE:10-20) it is about; repeatable."
 
@@ -267,8 +266,7 @@ def forget_command(
     """
     from ..agents import automemory_export
 
-    def forget(store: Store, id: str) -> _Done:
-        found = memories.forget(store, id, reason, allow_secret=allow_secret)
+    def more(found: Found) -> _More:
         undo = f"git mem restore {found.short}"
         left = memories.left_superseded(store, found)
         for old in left:
@@ -277,9 +275,10 @@ def forget_command(
                 f" `git mem restore {old.short}` brings it back"
             )
         facts = {"undo": undo, "left_superseded": [old.memory.id for old in left]}
-        return found, {name: value for name, value in facts.items() if value}, [f"undo: {undo}"]
+        return {name: value for name, value in facts.items() if value}, [f"undo: {undo}"]
 
-    failed = _each(store, ids, forget, "forgotten", as_json)
+    forget = partial(memories.forgetting, reason=reason, allow_secret=allow_secret)
+    failed = _each(store, ids, forget, "forgotten", as_json, more)
     automemory_export.tend(store)  # an agent's file of a forgotten memory goes, too
     return failed
 
@@ -292,14 +291,14 @@ def restore_command(store: Store, ids: Ids, as_json: bool) -> int:
     What was purged is gone for good.
     """
 
-    def restore(store: Store, id: str) -> _Done:
-        found = memories.restore(store, id)
-        if found.memory.superseded_by and not found.counts:
-            by = ", ".join(other[:8] for other in found.memory.superseded_by)
-            warn(f"note: {by} took its place, and `git mem restore {found.short}` undoes that, too")
-        return found, {}, []
+    def more(found: Found) -> _More:
+        now = memories.find(store, found.memory.id)
+        if now.memory.superseded_by and not now.counts:
+            by = ", ".join(other[:8] for other in now.memory.superseded_by)
+            warn(f"note: {by} took its place, and `git mem restore {now.short}` undoes that, too")
+        return {}, []
 
-    return _each(store, ids, restore, "restored", as_json)
+    return _each(store, ids, memories.restoring, "restored", as_json, more)
 
 
 @command("share")
@@ -310,8 +309,8 @@ def share_command(
     ids: list[str] = argument("ID...", "Private memories to give to the team."),
 ) -> int:
     """Copy private memories into the shared notes, earlier texts too."""
-    share = partial(memories.share, allow_secret=allow_secret)
-    return _each(store, ids, _plainly(share), "shared", as_json)
+    share = partial(memories.sharing, allow_secret=allow_secret)
+    return _each(store, ids, share, "shared", as_json)
 
 
 @command("sign")
@@ -319,26 +318,28 @@ def sign_command(store: Store, ids: Ids, as_json: bool) -> int:
     """Vouch for memories: a new version with the same text, signed with your key.
     `mem.sign` signs new ones as they are stored.
     """
-    return _each(store, ids, _plainly(memories.sign), "signed", as_json)
+    return _each(store, ids, memories.signing, "signed", as_json)
 
 
-def _each(store: Store, ids: list[str], change: _Change, status: str, as_json: bool) -> int:
-    """Applies a change to each memory; one that is refused is named and does not stop the rest."""
+def _each(
+    store: Store,
+    ids: list[str],
+    plan: Callable[[Store, str], Change],
+    status: str,
+    as_json: bool,
+    more: Callable[[Found], _More] = lambda found: ({}, []),
+) -> int:
+    """Changes each memory; one that is refused is named and does not stop the rest."""
     failed, verb = 0, "forgot" if status == "forgotten" else status
-    for id in ids:
-        try:
-            found, facts, lines = change(store, id)
-        except MemError as e:
-            refused(e.message, e.hint)
+    for done in memories.each(store, ids, plan):
+        if isinstance(done, MemError):
+            refused(done.message, done.hint)
             failed = 1
             continue
-        line = f"{verb} {found.short} {_title(found)}"
-        Answer({"id": found.memory.id, "status": status, **facts}, [line, *lines]).print(as_json)
+        facts, lines = more(done)
+        line = f"{verb} {done.short} {_title(done)}"
+        Answer({"id": done.memory.id, "status": status, **facts}, [line, *lines]).print(as_json)
     return failed
-
-
-def _plainly(change: Callable[[Store, str], Found]) -> _Change:
-    return lambda store, id: (change(store, id), {}, [])
 
 
 def _title(found: Found) -> str:

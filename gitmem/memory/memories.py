@@ -1,4 +1,4 @@
-"""One memory at a time: find by id prefix, edit, supersede, forget, restore, share.
+"""Memories by their ids: find by a prefix, edit, supersede, forget, restore, share, sign.
 
 Promise: each change is one appended record that names the versions it saw, so a concurrent change
 elsewhere stays visible. What was superseded on a branch that HEAD has not can be changed at HEAD:
@@ -7,12 +7,13 @@ the record names the text that counts here, and takes nothing from that branch.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ..anchors import anchor_state, patch_id, reinstate
 from ..core import fold, record, record_content
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
+from ..core.plural import many
 from ..core.record_fields import CONTENT, FIELDS
 from ..engine import memory_rows
 from ..engine.cache import Cache
@@ -49,6 +50,17 @@ class Found:
     def refuse(self, hint: str) -> MemError:
         """Why a memory that does not count is not changed."""
         return MemError(f"memory '{self.short}' is {self.memory.status}", hint=hint)
+
+
+class Change(NamedTuple):
+    """A change of a memory that is not written yet. `data`: its record, signed as it is written;
+    `beside`: (anchor, line) of lines that go along as they are.
+    """
+
+    found: Found
+    scope: str
+    data: dict[str, Any]
+    beside: Sequence[tuple[str, bytes]] = ()
 
 
 def full_id(cache: Cache, prefix: str) -> str:
@@ -128,17 +140,52 @@ def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[s
     return write_gate.admit(store, {"author": store.settings.author, **given}, allow_secret)
 
 
+def each(
+    store: Store, prefixes: Iterable[str], plan: Callable[[Store, str], Change]
+) -> list[Found | MemError]:
+    """Changes many memories in one commit a scope. The answer says of each, in order, what it was
+    before or why it is not changed; one that is refused does not stop the others.
+    """
+    answers: list[Found | MemError] = []
+    planned: dict[str, tuple[int, Change]] = {}
+
+    def write(some: list[tuple[int, Change]]) -> None:
+        try:
+            if some:
+                _write(store, [change for _, change in some])
+        except MemError as e:
+            if len(some) == 1:
+                answers[some[0][0]] = e
+            else:
+                for one in some:
+                    write([one])
+
+    def write_planned() -> None:
+        for scope in ("team", "private"):
+            write([one for one in planned.values() if one[1].scope == scope])
+        planned.clear()
+
+    for prefix in prefixes:
+        try:
+            change = plan(store, prefix)
+            if change.found.memory.id in planned:  # named twice: it is not what it was
+                write_planned()
+                change = plan(store, prefix)
+        except MemError as e:
+            answers.append(e)
+        else:
+            planned[change.found.memory.id] = len(answers), change
+            answers.append(change.found)
+    write_planned()
+    return answers
+
+
 def edit(
-    store: Store,
-    prefix: str,
-    changes: dict[str, Any],
-    *,
-    allow_secret: bool = False,
-    same: bool = False,
+    store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False
 ) -> Found:
     """A new version with `changes` to the content; an empty value clears a field."""
     found = find(store, prefix)
-    _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
+    _write(store, [Change(found, found.scope, _edited(store, found, changes, allow_secret))])
     done = find(store, found.memory.id)
     done.settled = found.memory.versions[1:]
     return done
@@ -177,7 +224,7 @@ def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = None
             fields["paths"][i] = given[i]
 
 
-def sign(store: Store, prefix: str) -> Found:
+def signing(store: Store, prefix: str) -> Change:
     """A new version that says the same, signed by whoever runs this."""
     if not store.settings.signing:
         hint = "`git config mem.sign true` signs with the key git signs commits with"
@@ -190,7 +237,7 @@ def sign(store: Store, prefix: str) -> Found:
     ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
     if verdict.state == "good":
         raise MemError(f"memory '{found.short}' is signed already, by {verdict.signer}")
-    return edit(store, found.memory.id, {}, same=True)
+    return Change(found, found.scope, _edited(store, found, {}, False, same=True))
 
 
 def supersede(
@@ -248,23 +295,27 @@ def replace(
     _append(store, stay.scope, data, "merge")
 
 
-def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
+def forget(store: Store, prefix: str, reason: str = "") -> None:
+    _write(store, [forgetting(store, prefix, reason)])
+
+
+def forgetting(
+    store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False
+) -> Change:
     """Hides a memory everywhere the record arrives; its text stays in the history."""
     said = _admitted(store, {"reason": reason}, allow_secret)
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.short}' is already forgotten")
     said["reason"] = record.clean(said["reason"])[: record.MAX_TITLE]
-    _say(store, found, "forget", found.seen, said)
-    announce.decided(store.repo.mem_dir, [found.memory.id])
-    return found
+    return _said(store, found, "forget", found.seen, said)
 
 
-def _say(store: Store, found: Found, op: str, seen: list[str], said: dict[str, Any]) -> None:
-    """Appends a record without a text about some versions of a memory."""
+def _said(store: Store, found: Found, op: str, seen: list[str], said: dict[str, Any]) -> Change:
+    """A record without a text about some versions of a memory."""
     commit, head = found.record.data.get("commit"), store.repo.head()
     data = record.about(op, found.memory.id, seen, commit=commit, head=head, **said)
-    _append(store, found.scope, data, op)
+    return Change(found, found.scope, data)
 
 
 def left_superseded(store: Store, gone: Found) -> list[Found]:
@@ -274,19 +325,26 @@ def left_superseded(store: Store, gone: Found) -> list[Found]:
     return [f for f in known.values() if f.memory.superseded_by == [gone.memory.id]]
 
 
-def restore(store: Store, prefix: str) -> Found:
-    """Takes back what hides a memory: forgets, or else what took its place. The answer is what it
+def restore(store: Store, prefix: str) -> None:
+    _write(store, [restoring(store, prefix)])
+
+
+def restoring(store: Store, prefix: str) -> Change:
+    """Takes back what hides a memory: forgets, or else what took its place. The memory is what it
     was before. A purge took the text away, and nothing brings that back.
     """
     found = find(store, prefix)
     if found.counts:
         raise MemError(f"memory '{found.short}' is not forgotten")
     hidden_by = [r.version for r in found.memory.hidden_by]
-    _say(store, found, "restore", hidden_by, _admitted(store, {}, False))
-    return find(store, found.memory.id)
+    return _said(store, found, "restore", hidden_by, _admitted(store, {}, False))
 
 
-def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
+def share(store: Store, prefix: str, *, allow_secret: bool = False) -> None:
+    _write(store, [sharing(store, prefix, allow_secret=allow_secret)])
+
+
+def sharing(store: Store, prefix: str, *, allow_secret: bool = False) -> Change:
     """Gives a private memory to the team: its own lines, byte for byte, and who did it."""
     found = find(store, prefix)
     if found.scope == "team":
@@ -309,12 +367,19 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
         return [(new, record.dump(record.move(old, new))) for old, new in steps]
 
     items += store.with_cache(moves)[0]
-    items += [
-        (record.anchor_of(found.record.data, store.repo.hex_len), line)
-        for line in store.lines([said])
-    ]
-    store.append("team", items, "git mem: share 1 memory")
-    return found
+    return Change(found, "team", said, items)
+
+
+def _write(store: Store, changes: Sequence[Change]) -> None:
+    """Writes changes of one operation and one scope in one commit, beside their memories."""
+    items = [item for change in changes for item in change.beside]
+    lines = store.lines([change.data for change in changes])
+    for change, line in zip(changes, lines, strict=True):
+        items.append((record.anchor_of(change.found.record.data, store.repo.hex_len), line))
+    op = changes[0].data["op"]
+    store.append(changes[0].scope, items, f"git mem: {op} {many(len(changes), 'memory')}")
+    if op == "forget":
+        announce.decided(store.repo.mem_dir, [change.found.memory.id for change in changes])
 
 
 def _append(store: Store, scope: str, data: dict[str, Any], verb: str) -> None:
