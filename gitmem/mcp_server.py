@@ -135,7 +135,7 @@ def server(mem: Memories) -> MCPServer[Any]:
     """Not started yet."""
     tools = Tools(mem)
     offered = [
-        Tool.from_function(_answering(function), annotations=about, structured_output=False)
+        _Exact.from_function(_answering(function), annotations=about, structured_output=False)
         for function, about in (
             (tools.recall, _READS),
             (tools.show, _READS),
@@ -144,7 +144,8 @@ def server(mem: Memories) -> MCPServer[Any]:
             (tools.status, _READS),
         )
     ]
-    _refuse_others(next(tool for tool in offered if tool.name == "remember"))
+    for tool in offered:
+        tool.parameters["additionalProperties"] = False
     made: MCPServer[Any] = MCPServer(
         "git-mem",
         instructions=INSTRUCTIONS,
@@ -160,14 +161,18 @@ def server(mem: Memories) -> MCPServer[Any]:
     return made
 
 
-def _refuse_others(tool: Tool) -> None:
-    """Refuses arguments that a tool does not have. The library ignores them: `scope: "private"`, as
-    the command line has it, made a memory of the team's.
+class _Exact(Tool):
+    """A tool that refuses arguments it does not have. The library ignores them: `scope: "private"`,
+    as the command line has it, made a memory of the team's, and `tags` narrowed no question.
     """
-    model = tool.fn_metadata.arg_model
-    model.model_config["extra"] = "forbid"
-    model.model_rebuild(force=True)
-    tool.parameters = model.model_json_schema(by_alias=True)
+
+    async def run(self, arguments: dict[str, Any], *rest: Any, **more: Any) -> Any:
+        known = self.parameters["properties"]
+        for name in arguments:
+            if name not in known:
+                takes = ", ".join(known) or "none"
+                raise ToolError(f"no argument '{name[:40]}'; {self.name} takes {takes}")
+        return await super().run(arguments, *rest, **more)
 
 
 _no_prompt = functools.partial(MCPError, INVALID_PARAMS)  # of others the client reads no word

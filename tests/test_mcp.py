@@ -170,7 +170,11 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
         assert "secret" in said and "--" not in said
         assert KEY not in await refused(client, "remember", text=f"the key is {KEY}")
         said = await refused(client, "remember", text=TEXT, scope="private")
-        assert "scope" in said and "not permitted" in said  # was stored for the team
+        # It was stored for the team.
+        assert "no argument 'scope'; remember takes text, type, title, tags, paths, private" in said
+        said = await refused(client, "recall", query=QUESTION, tags=["db"])
+        assert "no argument 'tags'; recall takes query, types, paths, limit, only" in said
+        assert "no argument 'all'; status takes none" in await refused(client, "status", all=True)
         assert "no memory id" in await refused(client, "show", ids=["zzz"])
         assert await refused(client, "show", ids=[]) and await refused(client, "forget", ids=[])
         assert await refused(client, "recall", query=" ")
@@ -236,6 +240,7 @@ def test_what_a_client_is_told_of_the_server_is_short(lab: Lab, repo: pathlib.Pa
     assert set(named) == {"recall", "show", "remember", "forget", "status"}
     assert named["recall"].annotations.read_only_hint
     assert named["forget"].annotations.destructive_hint
+    assert not any(tool.input_schema["additionalProperties"] for tool in tools)
     whole = "".join(tool.model_dump_json(exclude_none=True) for tool in tools)
     assert len(whole) < 4_500, len(whole)
 
