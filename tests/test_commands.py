@@ -152,3 +152,20 @@ def test_memories_as_files_of_claude_are_one_of_the_exports(
 def test_options_of_the_two_kinds_of_export_do_not_mix(lab: Lab, words: str, message: str) -> None:
     done = lab.run(lab.repo(), "git-mem", *words.split())
     assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("check --format github", "diff --format md HEAD", "graph --format dot"),
+        *("context --format xml", "context --format md"),
+    ],
+)
+def test_json_and_another_format_are_refused(lab: Lab, words: str) -> None:
+    repo, words = lab.repo(), f"{words} --json"
+    done = lab.run(repo, "git-mem", *words.split())
+    form = words.split()[2]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--json and --format {form} are two formats" in done.stderr
+    same = words.replace(form, "json").split()
+    assert lab.json(repo, *same[:-1], rc=(0, 1)) == lab.json(repo, *same, rc=(0, 1))

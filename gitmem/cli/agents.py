@@ -15,7 +15,7 @@ from ..git import discover
 from ..memory import memories
 from ..store import Store
 from .common import opened, warn
-from .options import Answer, At, argument, command, flag, number, one_of, text
+from .options import Answer, At, argument, command, flag, number, one_of, text, wants_json
 
 
 @command("context")
@@ -32,7 +32,7 @@ def context_command(
     at hand. Exit code 1: nothing.
     """
     chosen = format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
-    if as_json:
+    if wants_json(as_json, format):
         chosen = "json"
     if agent_view and (chosen != "xml" or budget is not None or at):
         view = "--agent-view is the XML that hooks give now, with the budget they use"

@@ -10,7 +10,7 @@ from ..render import annotations
 from ..store import Store
 from ..timeline import check
 from .common import refused
-from .options import Answer, command, one_of, text
+from .options import Answer, command, one_of, text, wants_json
 
 _ONLY = "--only " + "|".join(check.RULES)
 _LISTED = 20  # findings of a kind, beside the stale memories
@@ -31,6 +31,7 @@ def check_command(
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone), contradict
     each other, or are not signed as `mem.trust` asks, or if records are broken or hold a secret.
     """
+    as_json = form == "sarif" or wants_json(as_json, form)
     found = check.check(store, since, only)
     findings = found["findings"]
     value, lines = found, _checked(found, since, only)
@@ -38,7 +39,7 @@ def check_command(
         value = annotations.sarif(findings)
     elif form == "github":
         lines = annotations.github(findings)
-    return Answer(value, lines, int(bool(findings))).print(as_json or form in ("json", "sarif"))
+    return Answer(value, lines, int(bool(findings))).print(as_json)
 
 
 def _checked(found: _Item, since: str, only: list[str]) -> _Text:

@@ -6,7 +6,7 @@ from typing import Any
 from ..core.plural import many
 from ..memory import graph
 from ..store import Store
-from .options import Answer, argument, command, number, one_of
+from .options import Answer, argument, command, number, one_of, wants_json
 
 
 @command("graph")
@@ -27,7 +27,7 @@ def graph_command(
 
     Communities need the extra `graph` (networkx). Exit code 1 where there is none.
     """
-    kinds, as_json = kind or list(graph.STRENGTH), as_json or format == "json"
+    kinds, as_json = kind or list(graph.STRENGTH), wants_json(as_json, format)
     if id:
         found = graph.around(store, id, kinds, limit)
         nodes, lines = [found, *found["neighbours"]], _neighbours(found)

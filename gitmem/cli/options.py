@@ -228,6 +228,13 @@ def one_of(names: str, help: str, several: bool = False) -> Any:
     return _option(names, help, list if several else _nothing, check=checked)
 
 
+def wants_json(as_json: bool, format: str) -> bool:
+    """Whether --json or --format asks for JSON. Raises UsageError where they name two formats."""
+    if as_json and format not in ("", "json"):
+        raise UsageError(f"--json and --format {format} are two formats")
+    return as_json or format == "json"
+
+
 PATH = "--path --paths"
 _JSON = flag("--json", "Print JSON.")
 _AT = "As of this revision: text, status, paths and lines, as far as git can tell."

@@ -12,7 +12,20 @@ from ..memory import commit_hits, listing
 from ..render import diff_markdown
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, why
-from .options import PATH, Answer, At, Id, argument, command, flag, number, one_of, only, texts
+from .options import (
+    PATH,
+    Answer,
+    At,
+    Id,
+    argument,
+    command,
+    flag,
+    number,
+    one_of,
+    only,
+    texts,
+    wants_json,
+)
 
 _SHOWN = 20  # memories on a terminal
 _Item = dict[str, Any]
@@ -181,9 +194,10 @@ def diff_command(
     """Show what a branch teaches: new memories, changed ones, contradictions with what is known,
     and memories whose files it changed.
     """
+    as_json = wants_json(as_json, form)
     found = branch_diff.diff(store, revisions)
     text = diff_markdown.lines(found) if form == "md" else _changes(found)
-    return Answer(found, text).print(as_json or form == "json")
+    return Answer(found, text).print(as_json)
 
 
 def _changes(found: _Item) -> _Text:
