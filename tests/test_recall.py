@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from conftest import EVAL, Lab
 
-from gitmem.core import rank
+from gitmem.core import rank, record
 from gitmem.engine import embed, search
 from gitmem.engine.filters import Filter
-from gitmem.memory import recall, remember
+from gitmem.memory import listing, recall, remember
 from gitmem.store import Store, open_store
 
 PAIRS = [  # hardly a word in common
@@ -289,6 +289,28 @@ def test_more_paths_than_an_expression_of_sqlite_may_have_filter_as_one_does(lab
         assert len(lab.json(repo, "recall", "when do retries stop", *wanted)["hits"]) == 1
         assert len(lab.json(repo, "list", *wanted)) == 1
     assert lab.json(repo, "list", *many) == []
+
+
+@pytest.mark.parametrize(
+    "name, asked",
+    [("phase", " Milestone  2 "), ("tags", [" data  base"]), ("types", ["Dead   end\n"])],
+)
+def test_a_filter_finds_words_with_the_blanks_they_were_written_with(
+    store: Store, name: str, asked: Any
+) -> None:
+    written = {"type": asked[0]} if name == "types" else {name: asked}
+    (stored,) = remember.remember(store, [{"body": "the pool", **written}])
+    remember.remember(store, [{"body": "another pool"}])
+    found = listing.list_memories(store, Filter(**{name: asked}))
+    assert [item["id"] for item in found.items] == [stored.id]
+
+
+def test_another_tool_s_blanks_are_found_as_they_are(store: Store) -> None:
+    data = {"id": "f" * 32, "body": "the pool", "phase": "Milestone  2"}
+    line = record.dump(record.envelope("create", data, "", {}))
+    store.append("team", [("", line)], "another tool's")
+    found = listing.list_memories(store, Filter(phase="Milestone  2"))
+    assert [item["id"] for item in found.items] == [data["id"]]
 
 
 def test_a_question_beside_a_batch_is_refused(lab: Lab) -> None:

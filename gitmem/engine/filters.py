@@ -56,8 +56,8 @@ class Filter:
         without: Sequence[str] = (),
         superseded: bool = False,
     ) -> None:
-        self.types = [t.lower() for t in types]
-        self.tags = list(tags)
+        self.types = [t.lower() for t in _spellings(types)]
+        self.tags = _spellings(tags)
         self.paths = [clean(path) for path in paths]  # as records name them
         self.phase = phase
         self.since = since
@@ -122,7 +122,8 @@ class Filter:
         yield self.types, f"type IN ({_marks(self.types)})", self.types
         yield self.tags, _labelled("tag", f"value IN ({_marks(self.tags)})"), self.tags
         yield self.paths, *self._below()
-        yield self.phase, _labelled("phase", "value = ?"), [self.phase]
+        phases = _spellings([self.phase])
+        yield self.phase, _labelled("phase", f"value IN ({_marks(phases)})"), phases
         yield self.since, "at >= ?", [self.since]
         yield self.until, "at <= ?", [self.until]
         yield self.author, "instr(casefold(author), ?) > 0", [self.author.casefold()]
@@ -160,6 +161,11 @@ class Filter:
         )
         exactly = _labelled("path", "value IN (SELECT value FROM json_each(?))")
         return f"({exactly} OR row IN ({below}))", [fastjson.dumps(names), fastjson.dumps(bare)]
+
+
+def _spellings(words: Sequence[str]) -> list[str]:
+    """Words as given, which another tool may have written, and with the single blanks of ours."""
+    return [*dict.fromkeys([*words, *(" ".join(word.split()) for word in words)])]
 
 
 def _labelled(kind: str, condition: str) -> str:
