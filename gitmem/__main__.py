@@ -82,6 +82,10 @@ def main() -> int:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
             print(f"error: cannot write the output: {e.strerror}", file=sys.stderr)
             return 1
+        if e.errno in (errno.EMFILE, errno.ENFILE):  # then nothing can be imported, either
+            print(f"error: cannot go on: {e.strerror}", file=sys.stderr)
+            print("hint: `ulimit -n` shows how many may be open", file=sys.stderr)
+            return 1
         return _bug(e)
     except Exception as e:
         return _bug(e)

@@ -136,6 +136,16 @@ def test_a_limit_on_the_size_of_files(bench: Bench) -> None:
     assert sound(bench.lab, left, [*OLD, SECRET], [text], quiet=False) == set()
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("most", [6, 10, 15])
+def test_a_limit_on_open_files_is_named(lab: Lab, most: int) -> None:
+    done = lab.run(
+        lab.repo(), "sh", "-c", f'ulimit -n {most}; exec "$@"', "-", *MEM, "remember", NEW
+    )
+    assert done.returncode == 1 and "error: cannot go on: Too many open files" in done.stderr
+    assert "ulimit -n" in done.stderr and "bug" not in done.stderr
+
+
 def test_a_read_only_repository_is_read_and_refuses_to_be_written(bench: Bench) -> None:
     repo = bench.copy() / "repo"
     if os.getuid() == 0:
