@@ -38,13 +38,13 @@ def entries(store: Store, remote: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def default_remote(store: Store) -> str:
+def default_remote(store: Store, found: Mapping[str, str] | None = None) -> str:
     """The remote to use: `mem.remote`, where the branch is pushed to (in a fork that may be
-    `remote.pushDefault`), `origin`, or the only one; else "".
+    `remote.pushDefault`), `origin`, or the only one; else "". `found`: what git was asked before.
     """
     if store.settings["remote"]:
         return store.settings["remote"]
-    found = remote.settings(store.repo)
+    found = remote.settings(store.repo) if found is None else found
     remotes = remote.names(found)
     branch = f"branch.{store.repo.branch()}."
     for key in (f"{branch}pushremote", "remote.pushdefault", f"{branch}remote"):
@@ -62,10 +62,10 @@ def blocked(store: Store) -> str:
     return next((name for name, id in zip(names, store.repo.git.ids(names), strict=True) if id), "")
 
 
-def missing(store: Store) -> list[tuple[str, str, str]]:
-    """Entries that are not in the repository's configuration."""
-    found = entries(store, default_remote(store))
-    return [entry for entry in found if config_journal.lacks(store.repo, entry[0], entry[1])]
+def missing(store: Store, found: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
+    """Entries that are not in the repository's configuration; `found` as in `default_remote`."""
+    wanted = entries(store, default_remote(store, found))
+    return [entry for entry in wanted if config_journal.lacks(store.repo, entry[0], entry[1])]
 
 
 def threats(store: Store) -> list[tuple[str, str]]:

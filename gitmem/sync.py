@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .anchors import patch_id_marks
@@ -67,12 +67,12 @@ def offers(store: Store, name: str) -> bool:
     return bool(name) and not store.team.tip() and Remote(store.repo, name, store.team.ref).offers()
 
 
-def unshared(store: Store) -> int | None:
+def unshared(store: Store, found: Mapping[str, str]) -> int | None:
     """How many of the team's records the default remote lacked when this clone last heard of it;
-    None where there is no remote. No network.
+    None where there is no remote. No network. `found`: `remote.settings`.
     """
-    name = default_remote(store)
-    if name not in remote.names(remote.settings(store.repo)):
+    name = default_remote(store, found)
+    if name not in remote.names(found):
         return None
     tip, theirs = store.team.tip(), Remote(store.repo, name, store.team.ref).tracked()
     gained = store.team.gained(tip, theirs) if tip and tip != theirs else ()

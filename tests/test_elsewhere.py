@@ -6,10 +6,15 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from conftest import Lab
 from hook_world import Hooks
+
+from gitmem import cli
+from gitmem.git.gitcmd import Git
 
 NEVER = "this clone has never fetched memories: `git mem init && git mem pull`"
 OFFERED = "the remote has memories of the team: `git mem pull`"
@@ -160,3 +165,19 @@ def test_list_says_in_one_line_what_it_left_out(lab: Lab) -> None:
     assert "left out" not in lab.mem(repo, "list", "--type", "discovery", "--all")
     assert lab.mem(repo, "list", "--type", "gotcha") == "no memories pass this filter\n"
     assert len(lab.json(repo, "list")) == 2
+
+
+def test_status_asks_git_nothing_twice(
+    lab: Lab, team: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    start = Git.start
+
+    def noted(git: Git, args: Iterable[str], *rest: Any, **more: Any) -> Any:
+        asked.append(tuple(args))
+        return start(git, asked[-1], *rest, **more)
+
+    monkeypatch.setattr(Git, "start", noted)
+    monkeypatch.chdir(team)
+    assert cli.run(["status"]) == 0
+    assert asked and sorted(asked) == sorted(set(asked))

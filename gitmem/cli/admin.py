@@ -18,6 +18,7 @@ from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..feedback import usage_stats
 from ..git import config as settings
+from ..git import remote
 from ..hooks import githooks
 from ..memory import commit_hits, listing, proposals
 from ..models import chosen, llamavec, registry
@@ -31,6 +32,7 @@ from .options import Answer, argument, command, flag, text
 def status_command(store: Store) -> Answer:
     """Say what is stored, where, and whether the cache is up to date."""
     path, hooks = cache_file.path_of(store.repo.mem_dir), githooks.survey(store)
+    remotes = remote.settings(store.repo)
     counted = os.path.exists(path) or any(notes.tip() for _, notes in store.sources)
     numbers: dict[str, Any] = {}
     if counted:
@@ -48,10 +50,10 @@ def status_command(store: Store) -> Answer:
         "suggestions": len(suggestions.waiting(store)) if counted else 0,
         "proposals": len(proposals.waiting(store)) if counted else 0,
         "history": commit_hits.counts(store),
-        "not_shared": sync.unshared(store),
+        "not_shared": sync.unshared(store, remotes),
         "waiting": setup.waiting(store),
         "hooks": hooks.on,
-        "missing_settings": [f"{key} = {value}" for key, value, _ in setup.missing(store)],
+        "missing_settings": [f"{key} = {value}" for key, value, _ in setup.missing(store, remotes)],
     }
     return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems)])
 

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -231,7 +231,7 @@ def settings(repo: Repo) -> dict[str, str]:
     return {key: value for key, _, value in (row.partition("\n") for row in rows)}
 
 
-def names(found: dict[str, str]) -> list[str]:
+def names(found: Mapping[str, str]) -> list[str]:
     """The remotes of `settings`."""
     named = {key[7:].rpartition(".")[0] for key in found if key.startswith("remote.")}
     return sorted(named - {""})

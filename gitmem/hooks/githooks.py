@@ -144,9 +144,10 @@ def survey(store: Store) -> Survey:
     """Which of our hooks git runs now, and their problems."""
     repo = store.repo
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
-    former = _former(repo)
+    values = _values(repo)
+    former = _former(repo, values)
     looked = os.path.realpath(_at(repo, former))
-    forwarded = _values(repo)[-1:] == [ours]
+    forwarded = values[-1:] == [ours]
     found = Survey(ours if forwarded else hooks)
     for name in (*EVENTS, PRE_PUSH):
         forwarder = _is_forwarder(os.path.join(ours, name)) and name in _events_of(ours)
@@ -210,9 +211,10 @@ def _values(repo: Repo) -> list[str]:
     return os.fsdecode(raw).split("\0")[:-1]
 
 
-def _former(repo: Repo) -> str:
+def _former(repo: Repo, values: list[str] | None = None) -> str:
     """Where git looks for hooks without us; may be relative to the top of each working tree."""
-    others = [value for value in _values(repo) if value != _own(repo)]
+    values = _values(repo) if values is None else values
+    others = [value for value in values if value != _own(repo)]
     return others[-1] if others else os.path.join(os.path.realpath(repo.common_dir), "hooks")
 
 
