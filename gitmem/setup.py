@@ -17,6 +17,7 @@ from .hooks import githooks, spool
 from .store import Store
 
 PATIENCE = 30.0  # seconds that `uninstall` waits for a worker
+_QUIETLY = 1.0  # seconds before, of which nothing is said
 OTHER_NAMESPACE = "choose another namespace, for example `git config mem.ref memory`"
 
 
@@ -108,9 +109,13 @@ def uninstall(store: Store) -> list[str]:
             reflock.delete(repo.git, config.backup_of(notes.ref))
             done.append(f"removed {config.backup_of(notes.ref)}, the backup of {notes.ref}")
     if os.path.isdir(repo.mem_dir):
-        with cache_lock.locked(spool.lock(repo.mem_dir), PATIENCE) as alone:
-            if alone:  # a worker would make it anew
-                shutil.rmtree(repo.mem_dir, ignore_errors=True)
+        for patience in (_QUIETLY, PATIENCE):
+            if patience == PATIENCE:
+                store.warn(f"note: waiting for a busy worker, {PATIENCE:g} seconds at most")
+            with cache_lock.locked(spool.lock(repo.mem_dir), patience) as alone:
+                if alone:  # a worker would make it anew
+                    shutil.rmtree(repo.mem_dir, ignore_errors=True)
+                    break
         busy = "the cache stays: a worker is busy with it; the same command removes it later"
         done.append("removed the cache" if alone else busy)
     return done

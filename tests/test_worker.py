@@ -388,11 +388,13 @@ def test_uninstall_leaves_the_cache_of_a_busy_worker_and_says_so(
     lab.mem(repo, "remember", "something")
     mem = repo / ".git/mem"
     monkeypatch.setattr(setup, "PATIENCE", 0.1)
-    with closing(open_store(lab.env, str(repo))) as store:
+    said: list[str] = []
+    with closing(open_store(lab.env, str(repo), said.append)) as store:
         with cache_lock.locked(spool.lock(str(mem)), 1.0) as held:
             assert held and setup.uninstall(store)[-1].startswith("the cache stays")
             assert list(mem.glob("index-*.db"))
-        assert setup.uninstall(store)[-1] == "removed the cache"
+            assert said == ["note: waiting for a busy worker, 0.1 seconds at most"]
+        assert setup.uninstall(store)[-1] == "removed the cache" and len(said) == 1
     assert not mem.exists()
 
 
