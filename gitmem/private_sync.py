@@ -10,6 +10,7 @@ what is here, line by line; purged text does not come back.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from . import sync
@@ -120,8 +121,11 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
                     f"'{name}' refused {there.ref}: {pushed.reason}",
                     hint="what is here stays; another remote may take such a ref",
                 )
-    finally:
-        _finish(store, report, brought)
+    except BaseException:  # it is what is said, whatever else fails
+        with contextlib.suppress(MemError):
+            _finish(store, report, brought)
+        raise
+    _finish(store, report, brought)
     return report
 
 

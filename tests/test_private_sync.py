@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+from contextlib import closing
 
 import pytest
 from conftest import Lab
 
+from gitmem import private_sync
 from gitmem.agents import receipts, session
+from gitmem.core.errors import MemError
 from gitmem.git.config import BACKUPS
 from gitmem.store import open_store
 
@@ -197,6 +200,25 @@ def test_private_notes_that_only_the_cache_still_has_are_given_too(
     for path in (first / ".git/mem").glob("recent-*"):
         path.unlink()
     assert lab.json(first, "push", "--private-to", "origin")["sent"] == 1
+
+
+def test_a_refused_push_is_what_is_said_where_the_cache_fails_too(
+    lab: Lab,
+    clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub, first, _ = clones
+    lab.mem(first, "remember", "mine", "--private")
+    (hub / "hooks/pre-receive").write_text("#!/bin/sh\nexit 1\n")
+    (hub / "hooks/pre-receive").chmod(0o755)
+
+    def failing(*_: object, **__: object) -> None:
+        raise MemError("the packaged embedding table is unusable")
+
+    with closing(open_store(lab.env, str(first))) as store:
+        monkeypatch.setattr(private_sync, "_finish", failing)
+        with pytest.raises(MemError, match="refused refs/git-mem/private"):
+            private_sync.give(store, "origin")
 
 
 def test_without_an_address_nothing_private_is_united(
