@@ -419,6 +419,23 @@ def test_a_title_is_not_left_out_of_a_merge_without_a_word(place: Place) -> None
     assert [m["body"] for m in place.memories()] == ["Use SQLite"]
 
 
+def test_many_are_rejected_in_one_commit_and_one_that_is_refused_stops_none(place: Place) -> None:
+    a, b, c = (place.one(text) for text in ("Use SQLite", "Retry twice", "Tests run offline"))
+    place.review("--reject", c)
+
+    def commits() -> int:
+        return int(place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private"))
+
+    before = commits()
+    argv = [word for id in (a, "ffff", c, b, a[:9]) for word in ("--reject", id)]
+    done = place.review(*argv, rc=(1,))
+    assert [d["id"] for d in done] == [a, "ffff", c, b, a[:9]]
+    status = [d["status"] for d in done]
+    assert status == ["rejected", "refused", "refused", "rejected", "refused"]
+    assert [d["reason"].rpartition("was ")[2] for d in done[2::2]] == ["rejected already"] * 2
+    assert commits() == before + 1 and place.review(rc=(1,)) == []
+
+
 def test_with_nothing_to_decide_it_says_so(place: Place) -> None:
     assert place.lab.mem(place.repo, "review", rc=(1,)) == "nothing waits for a decision\n"
     assert place.review(rc=(1,)) == []

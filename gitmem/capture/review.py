@@ -142,11 +142,10 @@ def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
     return out
 
 
-def reject(store: Store, suggestion: Suggestion) -> Outcome:
+def rejection(suggestion: Suggestion) -> review_records.Decision:
     """Not worth keeping; its text is not proposed again."""
     review_records.check_undecided(suggestion, "suggestion")
-    suggestions.decide(store, [(suggestion, REJECTED, "")])
-    return Outcome(suggestion, REJECTED, suggestion.title)
+    return suggestions.verdict(suggestion, REJECTED)
 
 
 def merge(

@@ -155,16 +155,17 @@ def digests(suggestion: Suggestion) -> list[bytes]:
 
 
 def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str]]) -> None:
-    """Writes what became of suggestions: (suggestion, one of VERDICTS, id of the memory or ""), in
-    one commit. A verdict has what calibration needs, no text of the suggestion.
+    """Writes what became of suggestions (see `verdict`), in one commit."""
+    review_records.decide(store, [verdict(*one) for one in verdicts])
+
+
+def verdict(s: Suggestion, said: str, memory: str = "") -> review_records.Decision:
+    """What became of a suggestion: one of VERDICTS, the id of the memory or "". A verdict has what
+    calibration needs, no text of the suggestion.
     """
-    decisions = []
-    for s, said, memory in verdicts:
-        texts = {k: s.data[k] for k in ("stage", "role", "session", "type") if s.text(k)}
-        numbers = {k: s.number(k) for k in (*_NUMBERS, "confidence")}
-        about = {**texts, **{k: n for k, n in numbers.items() if n is not None}}
-        decisions.append((s, said, memory, about))
-    review_records.decide(store, decisions)
+    texts = {k: s.data[k] for k in ("stage", "role", "session", "type") if s.text(k)}
+    numbers = {k: s.number(k) for k in (*_NUMBERS, "confidence")}
+    return s, said, memory, {**texts, **{k: n for k, n in numbers.items() if n is not None}}
 
 
 # --- reading ----------------------------------------------------------------

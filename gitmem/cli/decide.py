@@ -9,7 +9,7 @@ from ..capture import review
 from ..capture.suggestions import Suggestion
 from ..core import record
 from ..core.errors import MemError, UsageError
-from ..memory import memories, proposals
+from ..memory import memories, proposals, review_records
 from ..memory.proposals import Proposal
 from ..store import Store
 from .common import from_editor, interactive
@@ -85,12 +85,19 @@ def merge(store: Store, item: Item, given: Decision) -> Answer:
 
 
 def reject(store: Store, item: Item, given: Decision) -> Answer:
+    review_records.decide(store, [rejection(item)])
+    return rejected(item)
+
+
+def rejection(item: Item) -> review_records.Decision:
+    return proposals.rejection(item) if isinstance(item, Proposal) else review.rejection(item)
+
+
+def rejected(item: Item) -> Answer:
     if isinstance(item, Proposal):
-        proposals.reject(store, item)
         line = f"rejected {item.id[:8]}: both stay as they are, and it is not proposed again"
         return _answer(item, line)
-    done = review.reject(store, item)
-    return _answer(item, f"rejected {item.id[:8]}: it is not proposed again", title=done.title)
+    return _answer(item, f"rejected {item.id[:8]}: it is not proposed again", title=item.title)
 
 
 def _answer(item: Item, line: str, scope: str = "", title: str = "") -> Answer:

@@ -15,8 +15,8 @@ from .. import render
 from ..capture import review, suggestions
 from ..core.errors import Ambiguous, MemError, UsageError
 from ..engine.cache import Cache
-from ..memory import proposals
-from ..memory.review_records import WAITING, AnyItem
+from ..memory import proposals, review_records
+from ..memory.review_records import REJECTED, WAITING, AnyItem
 from ..store import Store
 from . import decide, review_terminal
 from .common import interactive, opened, refused, write, write_json
@@ -76,12 +76,11 @@ def review_command(
         raise UsageError("--keep names the memory that one proposal keeps", hint=hint)
     jobs: list[tuple[str, _Job]] = [(id, decide.accept) for id in accept]
     jobs += [(edit, decide.edit)] * bool(edit) + [(merge[0], decide.merge)] * bool(merge[0])
-    jobs += [(id, decide.reject) for id in reject]
     body = "\n\n".join(message)
     given = Decision(body, title, type, keep, merge[1], team, allow_secret)
     with opened() as store:
-        if jobs:
-            return _do(store, jobs, given, as_json)
+        if jobs or reject:
+            return _do(store, jobs, reject, given, as_json)
         if interactive() and not (listing or decided or as_json):
             return review_terminal.ask(store, everything)
         return _list(store, everything, decided, as_json)
@@ -97,27 +96,56 @@ def find_item(store: Store, prefix: str) -> Item:
     return proposal
 
 
-def _do(store: Store, jobs: list[tuple[str, _Job]], given: Decision, as_json: bool) -> int:
-    """Does one job after the other; a refused one stops none."""
+def _do(
+    store: Store, jobs: list[tuple[str, _Job]], reject: list[str], given: Decision, as_json: bool
+) -> int:
+    """Does one job after the other, then rejects; a refused one stops none."""
     answers: list[dict[str, Any]] = []
+
+    def say(id: str, done: Answer | MemError) -> None:
+        if isinstance(done, MemError):
+            nothing = {"memory": None, "scope": None, "title": None}
+            answers.append({"id": id, **nothing, "status": "refused", "reason": done.message})
+            refused(done.message, done.hint)
+        else:
+            answers.append(done.value)
+            if not as_json:
+                done.print(as_json)
+
     for id, job in jobs:
         try:
-            done = job(store, find_item(store, id), given)
+            say(id, job(store, find_item(store, id), given))
         except UsageError:
             if as_json and answers:
                 write_json(answers)  # what was done before
             raise
         except MemError as e:
-            nothing = {"memory": None, "scope": None, "title": None}
-            answers.append({"id": id, **nothing, "status": "refused", "reason": e.message})
-            refused(e.message, e.hint)
-            continue
-        answers.append(done.value)
-        if not as_json:
-            done.print(as_json)
+            say(id, e)
+    for id, done in zip(reject, _reject(store, reject), strict=True):
+        say(id, done)
     if as_json:
         write_json(answers)
     return 1 if any(answer["status"] == "refused" for answer in answers) else 0
+
+
+def _reject(store: Store, ids: list[str]) -> list[Answer | MemError]:
+    """Rejects many, in one commit."""
+    found: list[Item | MemError] = []
+    decisions: dict[str, review_records.Decision] = {}
+    for id in ids:
+        try:
+            item = find_item(store, id)
+            if item.id in decisions:  # named twice: the second one is refused
+                item.decide(REJECTED, "")
+            decisions[item.id] = decide.rejection(item)
+            found.append(item)
+        except MemError as e:
+            found.append(e)
+    try:
+        review_records.decide(store, [*decisions.values()])
+    except MemError as e:
+        return [one if isinstance(one, MemError) else e for one in found]
+    return [one if isinstance(one, MemError) else decide.rejected(one) for one in found]
 
 
 def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:

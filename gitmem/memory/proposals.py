@@ -229,10 +229,10 @@ def _member(id: str, found: Found | None) -> dict[str, Any]:
 # Deciding
 
 
-def reject(store: Store, proposal: Proposal) -> Proposal:
+def rejection(proposal: Proposal) -> review_records.Decision:
     """Both memories stay as they are, and the pair is not proposed again."""
     review_records.check_undecided(proposal, "proposal")
-    return _decide(store, proposal, DECLINED, "")
+    return proposal, DECLINED, "", {"kind": proposal.kind}
 
 
 def accept(
@@ -275,11 +275,7 @@ def accept(
         memories.replace(store, stay, gone, changes, allow_secret=allow_secret)
     if proposal.kind == CONTRADICTION and not text:
         usage_records.contradict(store, [other])  # it is called wrong, also if it comes back
-    return _decide(store, proposal, ACCEPTED, id)
-
-
-def _decide(store: Store, proposal: Proposal, said: str, memory: str) -> Proposal:
-    review_records.decide(store, [(proposal, said, memory, {"kind": proposal.kind})])
+    review_records.decide(store, [(proposal, ACCEPTED, id, {"kind": proposal.kind})])
     return proposal
 
 

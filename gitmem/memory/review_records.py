@@ -59,6 +59,8 @@ class Item:
 
 
 AnyItem = TypeVar("AnyItem", bound=Item)
+# (item, verdict, id of the memory or "", fields of the item that the record repeats; never a text)
+Decision = tuple[Item, str, str, Mapping[str, Any]]
 
 
 def records(
@@ -130,10 +132,8 @@ def write(store: Store, noun: str, lines: Sequence[Mapping[str, Any]]) -> None:
         store.append("private", [("", record.dump(dict(line))) for line in lines], message)
 
 
-def decide(store: Store, decisions: Sequence[tuple[Item, str, str, Mapping[str, Any]]]) -> None:
-    """Writes verdicts in one commit: (item, verdict, id of the memory or "", fields of the item
-    that the record repeats; never a text).
-    """
+def decide(store: Store, decisions: Sequence[Decision]) -> None:
+    """Writes verdicts in one commit."""
     lines = []
     for item, said, memory, about in decisions:
         data = {"id": item.id, "verdict": said, "memory": memory, "author": store.author, **about}
