@@ -52,6 +52,16 @@ def test_what_the_remote_has_in_another_note_is_not_sent(team: Team, lab: Lab) -
     assert [text["body"] for text in said["texts"]] == ["said in b"]
 
 
+def test_copies_that_amends_leave_are_received_as_often_as_sent(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "init")
+    lab.mem(a, "remember", "copied with each amend")
+    for n in range(3):
+        lab.git(a, "commit", "-q", "--amend", "--allow-empty", "-m", f"try {n}")
+    sent = json.loads(lab.mem(a, "sync", "--json"))["sent"]
+    assert json.loads(lab.mem(b, "sync", "--json"))["received"] == sent
+
+
 def test_memories_of_a_commit_that_one_clone_lacks_do_not_merge_for_ever(
     team: Team, lab: Lab
 ) -> None:

@@ -110,7 +110,8 @@ class Notes(NoteReader):
                 return Written(self.tip(), refused=plan.refused)
             tip, lock = self._carry_out(plan, message, identity)
             if tip:
-                return Written(tip, len(plan.found), plan.replaced, plan.refused)
+                came = {line for _, line in plan.found}  # a rebase leaves copies
+                return Written(tip, len(came), plan.replaced, plan.refused)
             # Who holds a lock mostly moves the ref: waiting for it would try in vain.
             waited = time.monotonic() - start
             held = (held or waited) if lock and not reflock.recover(self.git, self.ref) else 0.0
