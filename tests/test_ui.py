@@ -73,6 +73,19 @@ def test_the_page_holds_each_memory_with_its_commit_paths_and_history(place: Pla
     assert found["branch"] == "main" and found["repository"] == "repo"
 
 
+def test_a_page_is_made_where_a_teammates_commit_is_not_here(place: Place) -> None:
+    lab, repo = place.lab, place.repo
+    lab.git(repo, "clone", "-q", ".", "../ada")
+    ada = repo.parent / "ada"
+    lab.git(ada, "commit", "-q", "--allow-empty", "-m", "not pushed")
+    lab.mem(ada, "remember", "Known before its commit is")
+    lab.git(repo, "fetch", "-q", "../ada", "refs/notes/mem/team:refs/notes/mem/team")
+    found = gathered(place)
+    (memory,) = found["memories"]
+    assert memory["anchor"]["reason"] == "its commit is not here"
+    assert [facts["subject"] for facts in found["commits"].values()] == ["commit 0"]
+
+
 def test_the_page_says_what_became_of_suggestions_by_their_confidence(place: Place) -> None:
     sure = place.one("Rounded per line", confidence=0.93)
     place.lab.mem(place.repo, "review", "--accept", sure)

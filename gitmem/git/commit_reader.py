@@ -20,8 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.progress import Progress
 
-_LOG = (
-    "log --stdin --ignore-missing --no-walk=unsorted -z --no-show-signature --no-color --no-notes"
+_LOG = (  # --ignore-missing counts only for what is named after it
+    "log --ignore-missing --stdin --no-walk=unsorted -z --no-show-signature --no-color --no-notes"
     " --no-mailmap --encoding=UTF-8 --date=short"
 )
 _SHAPE = "--format=%H%x01%an <%ae>%x01%ad%x01%s"
