@@ -334,6 +334,9 @@ def test_what_cannot_be_told_is_an_error_with_a_reason(lab: Lab, repo: pathlib.P
     )
     told = refused(lab.root / "shallow", id)
     assert "shallow clone" in told and "unshallow" in told
+    # A commit at which only the text was edited, and which the clone has, is not the culprit.
+    lab.mem(lab.root / "shallow", "edit", id, "must never recurse")
+    assert refused(lab.root / "shallow", id) == told
 
 
 def test_lines_that_moved_are_not_stale_and_changed_ones_are(lab: Lab, repo: pathlib.Path) -> None:

@@ -116,13 +116,17 @@ class _Search:
         stands = anchor_state.states(self.repo, self.cache, self.anchors, self.head)
         places = anchor_state.places(self.cache, self.anchors)
         reached = Reachability(self.git, [self.head], {c for some in places.values() for c in some})
-        candidates = [
-            c for a in self.anchors for c in (stands[a].into or stands[a].commit, *places[a])
-        ]
-        inside = [c for c in dict.fromkeys(candidates) if reached.contains(c)]
-        if inside:
-            good = self._good(inside)
-            return next((c for c in inside if good[c]), inside[0])
+
+        def inside(commits: list[str]) -> list[str]:
+            """What stands for these in this history."""
+            stood = (c for a in commits for c in (stands[a].into or stands[a].commit, *places[a]))
+            return [c for c in dict.fromkeys(stood) if reached.contains(c)]
+
+        found = inside(self.anchors)
+        good = self._good(found) if found else {}
+        # Where the path was otherwise when the text was edited, that commit tells nothing.
+        if base := next((c for c in found if good[c]), next(iter(inside(self.anchors[:1])), "")):
+            return base
         reasons = [stands[a].reason or stands[a].state for a in self.anchors]
         why = next(iter(reasons), anchor_state.NOWHERE)
         message = f"this history does not have the commit the memory is about ({why})"
