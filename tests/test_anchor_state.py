@@ -44,6 +44,20 @@ def test_a_memory_follows_an_amend(lab: Lab) -> None:
     assert anchors(repo)["about one"]["commit"] == head(lab, repo)
 
 
+def test_a_branch_amended_again_and_again_holds_its_memory_still(lab: Lab) -> None:
+    repo = following(lab)
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "a.txt", "one")
+    tell(repo, "about one")
+    for i in range(6):
+        lab.git(repo, "commit", "-q", "--amend", "-m", f"try {i}")
+        found = anchors(repo, "main")["about one"]
+        assert found == {"state": "unmerged", "branch": "topic", "commit": head(lab, repo, "topic")}
+    lab.git(repo, "reset", "-q", "--hard", "topic@{2}")
+    found = anchors(repo, "main")["about one"]
+    assert found["commit"] == head(lab, repo, "topic") and "reason" not in found
+
+
 def test_memories_in_continuations_follow_an_amend(lab: Lab) -> None:
     repo = following(lab)
     commit(lab, repo, "a.txt", "one")

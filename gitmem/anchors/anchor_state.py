@@ -94,7 +94,8 @@ def _not_contained(
     finally:  # also where git fails: what was found until then is not made again
         ids.save()
     why_late = PARTIAL if repo.git.promised else WAITING
-    out = {}
+    out: dict[str, AnchorState] = {}
+    unmerged: dict[str, list[str]] = {}  # {anchor: its places that are here, the farthest first}
     for anchor, chain in left.items():
         here = next((c for c in reversed(chain) if c in reached.here), "")
         if other := next((found[c] for c in chain if c in found), ""):
@@ -103,11 +104,12 @@ def _not_contained(
             why = why_late if late.intersection(chain) else ABSENT
             out[anchor] = AnchorState(UNKNOWN, anchor, reason=why)
         else:
-            out[anchor] = AnchorState(UNMERGED, here)
-    unmerged = [state for state in out.values() if state.state == UNMERGED]
-    abandoned = unreferenced(repo.git, {state.commit for state in unmerged})
-    for state in unmerged:
-        state.reason = ABANDONED if state.commit in abandoned else ""
+            unmerged[anchor] = [c for c in reversed(chain) if c in reached.here]
+    # A rewrite of a rewrite makes two places equally near; a branch may also be set back.
+    abandoned = unreferenced(repo.git, set().union(*unmerged.values()))
+    for anchor, stood in unmerged.items():
+        held = next((c for c in stood if c not in abandoned), "")
+        out[anchor] = AnchorState(UNMERGED, held or stood[0], reason="" if held else ABANDONED)
     return out
 
 
