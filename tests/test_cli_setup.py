@@ -94,6 +94,17 @@ def test_status_stats_doctor_config_and_index(lab: Lab) -> None:
         assert lab.mem(path, form)
 
 
+def test_status_says_what_is_not_set_up(lab: Lab) -> None:
+    path = lab.repo()
+    assert "not set up yet: memories follow `git commit --amend`" in lab.mem(path, "status")
+    lab.mem(path, "init")
+    assert "not set up" not in lab.mem(path, "status")
+    lab.git(path, "remote", "add", "origin", "../hub.git")
+    told = lab.mem(path, "status")
+    assert "not set up yet: `git fetch` brings the team's memories from 'origin'" in told
+    assert "--amend" not in told
+
+
 def test_switched_off_means_off(lab: Lab) -> None:
     path = lab.repo()
     done = lab.run(

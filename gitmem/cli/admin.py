@@ -106,8 +106,8 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
     for name in facts["waiting"]:
         yield f"fetched but not united yet: {name}"
         yield "  git mem sync   unites it with yours"
-    if facts["missing_settings"]:
-        yield "not set up: memories do not follow rewrites yet; run `git mem init`"
+    for _, _, why in setup.missing(store)[:1]:
+        yield f"not set up yet: {why}; run `git mem init`"
 
 
 def _without_better(store: Store) -> int | None:
