@@ -154,6 +154,19 @@ def test_a_squash_merge_counts_for_every_commit_of_the_branch_also_after_a_chang
     assert set(states(repo, f"{into}~1").values()) == {"unmerged"}
 
 
+def test_what_another_branch_has_by_a_squash_is_not_called_given_up(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.git(repo, "branch", "release")
+    topic(lab, repo)
+    squash(lab, repo)
+    lab.git(repo, "branch", "-q", "-D", "topic")
+    assert set(states(repo).values()) == {"squashed"}
+    found = anchors(repo, "release")["topic 0"]
+    assert found["state"] == "unmerged" and "reason" not in found
+    lab.git(repo, "reset", "-q", "--hard", "release")
+    assert anchors(repo, "release")["topic 0"]["reason"] == anchor_state.ABANDONED
+
+
 def test_a_cherry_pick_counts_for_its_commit_only(lab: Lab) -> None:
     repo = lab.repo()
     made = topic(lab, repo, 1) + topic(lab, repo, 1, "other")

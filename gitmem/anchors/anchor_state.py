@@ -71,7 +71,7 @@ def states(
         else:
             left[anchor] = chain
     if left:
-        out.update(_not_contained(repo, cache, left, reached, head, seconds))
+        out.update(_not_contained(repo, cache, left, carried, reached, head, seconds))
     return out
 
 
@@ -79,6 +79,7 @@ def _not_contained(
     repo: Repo,
     cache: Cache,
     left: dict[str, list[str]],
+    carried: dict[str, list[str]],
     reached: Reachability,
     head: str,
     seconds: float,
@@ -105,11 +106,18 @@ def _not_contained(
             out[anchor] = AnchorState(UNKNOWN, anchor, reason=why)
         else:
             unmerged[anchor] = [c for c in reversed(chain) if c in reached.here]
-    # A rewrite of a rewrite makes two places equally near; a branch may also be set back.
-    abandoned = unreferenced(repo.git, set().union(*unmerged.values()))
+    carriers = {
+        a: [other for c in left[a] for other in carried.get(c, ()) if other in reached.here]
+        for a in unmerged
+    }
+    abandoned = unreferenced(repo.git, set().union(*unmerged.values(), *carriers.values()))
     for anchor, stood in unmerged.items():
+        # A rewrite of a rewrite makes two places equally near; a branch may also be set back.
         held = next((c for c in stood if c not in abandoned), "")
-        out[anchor] = AnchorState(UNMERGED, held or stood[0], reason="" if held else ABANDONED)
+        # A squash merge into another branch keeps the change where its own branch is gone.
+        given_up = not held and abandoned.issuperset(carriers[anchor])
+        reason = ABANDONED if given_up else ""
+        out[anchor] = AnchorState(UNMERGED, held or stood[0], reason=reason)
     return out
 
 
