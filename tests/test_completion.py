@@ -249,13 +249,16 @@ def test_bash_completes_through_the_completion_of_git(
         "ask git mem recall --type=dec",
         f"cd /; ask git -C {repo} mem share ''",
         "ask git mem why ''",
+        "ask git mem import sess",
+        "ask git mem export ./",
     ]
-    one, both, value, other, files = in_shell(lab, "bash", repo, BASH + "\n".join(asked))[:5]
+    found = in_shell(lab, "bash", repo, BASH + "\n".join(asked))
+    one, both, value, other, files, name, path = found[:7]
     assert one == f"{team} "
     assert both.splitlines()[1] == f"{team}  (decision: Orders share a transaction)"
     assert value == "decision "
     assert other == f"{own} "
-    assert files == ""
+    assert files == path == "" and name == "sessions "
 
 
 @pytest.mark.process

@@ -11,7 +11,7 @@ __git_mem_words ()
 	while IFS=$'\t' read -r word about; do
 		case "$word" in
 		'') ;;
-		:files) COMPREPLY=(); return ;; # none: bash takes names of files
+		:files) ;; # where nothing else fits, bash takes names of files
 		*)
 			words+=("${word#"$cut"}")
 			word="${word#"$cut"}${about:+  ($about)}"
