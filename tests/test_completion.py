@@ -114,6 +114,16 @@ def test_ids_come_with_titles_the_newest_first(
     )
 
 
+def test_what_restore_can_bring_back_is_offered(
+    lab: Lab, world: tuple[pathlib.Path, str, str]
+) -> None:
+    repo, team, own = world
+    lab.mem(repo, "forget", own)
+    lab.mem(repo, "supersede", team, "Invoices have a transaction of their own")
+    lab.mem(repo, "list")
+    assert set(offered(lab, repo, "restore", "")) == {team, own}
+
+
 @pytest.mark.quick
 def test_ids_that_begin_alike_are_offered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = ["abcdef12" + digit * 24 for digit in "12"]

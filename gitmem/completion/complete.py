@@ -207,7 +207,7 @@ def _files(part: str) -> Iterator[Word]:
 _KINDS = {
     "<id>": _ids("m.status = 0"),
     "<private>": _ids("m.status = 0 AND m.scope = 2"),
-    "<forgotten>": _ids("m.status = 2"),
+    "<forgotten>": _ids("m.status > 0"),  # or superseded
     "<type>": _types,
     "<tag>": _tags,
     "<rev>": _revisions,
