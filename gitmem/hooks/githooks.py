@@ -84,7 +84,7 @@ def _install(store: Store, pre_push: bool) -> list[str]:
     memfile.make(repo.common_dir)
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     os.makedirs(ours, exist_ok=True)
-    former = _former(repo)
+    former, _ = _former(repo)
     renewed = _place(store, "event.sh")
     if _lines_fit(repo, former, names):
         done = _stop_forwarding(repo)
@@ -133,7 +133,7 @@ def tend(store: Store) -> None:
     """For the worker: where hooks are forwarded, renews the target and forwards new hooks too."""
     ours = _own(store.repo)
     if os.path.exists(os.path.join(ours, "former")):
-        former = _former(store.repo)
+        former, _ = _former(store.repo)
         for name in _to_forward(store.repo, former):
             if not os.path.lexists(os.path.join(ours, name)):
                 _place(store, name, "forward.sh", _events_of(ours))
@@ -144,10 +144,8 @@ def survey(store: Store) -> Survey:
     """Which of our hooks git runs now, and their problems."""
     repo = store.repo
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
-    values = _values(repo)
-    former = _former(repo, values)
+    former, forwarded = _former(repo)
     looked = os.path.realpath(_at(repo, former))
-    forwarded = values[-1:] == [ours]
     found = Survey(ours if forwarded else hooks)
     for name in (*EVENTS, PRE_PUSH):
         forwarder = _is_forwarder(os.path.join(ours, name)) and name in _events_of(ours)
@@ -205,17 +203,16 @@ def _own(repo: Repo) -> str:
     return os.path.join(os.path.realpath(repo.common_dir), _DIR)
 
 
-def _values(repo: Repo) -> list[str]:
-    """Every core.hooksPath that counts here, the last one in force."""
+def _former(repo: Repo) -> tuple[str, bool]:
+    """(where git looks for hooks without us, whether it looks in our directory now).
+
+    The place may be relative to the top of each working tree.
+    """
     raw = repo.git.run("config", "-z", "--type=path", "--get-all", "core.hooksPath", ok=(0, 1))
-    return os.fsdecode(raw).split("\0")[:-1]
-
-
-def _former(repo: Repo, values: list[str] | None = None) -> str:
-    """Where git looks for hooks without us; may be relative to the top of each working tree."""
-    values = _values(repo) if values is None else values
-    others = [value for value in values if value != _own(repo)]
-    return others[-1] if others else os.path.join(os.path.realpath(repo.common_dir), "hooks")
+    values, ours = os.fsdecode(raw).split("\0")[:-1], _own(repo)  # the last one is in force
+    others = [value for value in values if value != ours]
+    hooks = os.path.join(os.path.realpath(repo.common_dir), "hooks")
+    return others[-1] if others else hooks, values[-1:] == [ours]
 
 
 def _at(repo: Repo, former: str) -> str:
