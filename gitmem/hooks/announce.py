@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 FILE = "captured"
 _TELLING = "captured.telling"  # what a hook has read and may not have said yet
 _OFF = "capture-off.told"
-TAG = "captured"  # of memories that were stored unasked
 STORED, SUGGESTED, PROPOSED, DECIDED = "stored", "suggested", "proposed", "decided"
 _MOST = 100_000  # bytes that are kept
 _NAMED = 3  # ids in the message
