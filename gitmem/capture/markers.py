@@ -60,7 +60,11 @@ def find(text: str) -> tuple[str, bool] | None:
     """(type, whether it is sure) of the first sure marker of a person's turn, else of the first
     doubtful one; None without any.
     """
-    sentences = own(text)
+    return among(own(text), text)
+
+
+def among(sentences: list[Sentence], text: str) -> tuple[str, bool] | None:
+    """`find`, where the sentences that are the author's own are at hand."""
     found = [_marker(sentence) for sentence in sentences]
     marked = [(s.line, m) for s, m in zip(sentences, found, strict=True) if m is not None]
     if not marked:

@@ -83,11 +83,12 @@ _MOST = 20_000
 
 def read(role: str, text: str) -> Signal | None:
     """What the rules say of a stripped turn, or None where they say nothing."""
-    sentences = [sentence.text for sentence in markers.own(text[:_MOST])]
+    own = markers.own(text[:_MOST])
+    sentences = [sentence.text for sentence in own]
     if role == "assistant":
         told = 0 < len(sentences) <= 2 and all(_NARRATION.match(s) for s in sentences)
         return _NOTHING if told else None
-    marked = markers.find(text[:_MOST]) if role in ("user", "commit") else None
+    marked = markers.among(own, text[:_MOST]) if role in ("user", "commit") else None
     if marked and marked[1]:
         return Signal("explicit", marked[0], EXPLICIT)
     if role == "user" and _empty(text, sentences):
