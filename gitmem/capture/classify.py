@@ -33,20 +33,23 @@ Ask = Callable[[str, str], Opinion | None]
 
 
 class Judgement(NamedTuple):
-    """`keep` is `tier != SKIP`; `type` is the likeliest type also of a skipped turn; `stage` is the
-    stage that decided last: rules, linear or llm.
+    """`type` is the likeliest type also of a skipped turn; `stage` is the stage that decided last:
+    rules, linear or llm.
 
     `score`: the packaged model's confidence, None where a rule decided; `p_skip`: the language
     model's P(skip), None where it was not asked. `calibrate` learns from both.
     """
 
-    keep: bool
     type: str
     confidence: float
     tier: str
     stage: str
     score: float | None = None
     p_skip: float | None = None
+
+    @property
+    def keep(self) -> bool:
+        return self.tier != SKIP
 
 
 def judge(
@@ -66,15 +69,15 @@ def judge(
     """
     text = strip.cleaned(text)
     if not text:
-        return Judgement(False, "", 0.0, SKIP, "rules")
+        return Judgement("", 0.0, SKIP, "rules")
     model = model or linear.load()
     signal = signals.read(role, text)
     if signal and signal.kind == "explicit":
-        return Judgement(True, signal.type, max(signal.confidence, auto), AUTO, "rules")
+        return Judgement(signal.type, max(signal.confidence, auto), AUTO, "rules")
     if signal and signal.kind == "empty":
         types = model.types(role, text)
         type = max(types, key=types.__getitem__)
-        return Judgement(False, type, signal.confidence, SKIP, "rules")
+        return Judgement(type, signal.confidence, SKIP, "rules")
     score = model.confidence(model.score(role, text), role)
     confidence = model.calibrated(score)
     if signal and signal.confidence > confidence:
@@ -101,7 +104,7 @@ def _tiered(type: str, confidence: float, stage: str, auto: float, suggest: floa
     if tier == AUTO and type == "blocker":
         # Sessions begin with blockers, and the next turn often ends one.
         tier = SUGGEST
-    return Judgement(tier != SKIP, type, confidence, tier, stage)
+    return Judgement(type, confidence, tier, stage)
 
 
 def _likeliest_by_both(linear_types: Mapping[str, float], llm_types: Mapping[str, float]) -> str:

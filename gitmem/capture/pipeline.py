@@ -20,7 +20,7 @@ from ..memory import remember
 from ..memory.remember import Result
 from ..models.promptform import Opinion
 from ..store import Store
-from . import capture_exclusions, classify, duplicates, linear, suggestions
+from . import capture_exclusions, classify, duplicates, linear, signals, suggestions
 from .candidates import Candidate
 from .classify import Ask, Judgement
 from .sources import ASSISTANT, COMMIT, TOOL, USER
@@ -29,7 +29,6 @@ TAG = "captured"  # on every memory that capture kept or suggested; beside it wh
 ORIGINS = {USER: "from-prompt", ASSISTANT: "from-answer", COMMIT: "from-commit", TOOL: "from-tool"}
 KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
 BEYOND = "others are surer"  # reason of a suggestion that was left out
-EXPLICIT = 0.97  # confidence of a text that its author marked
 # Added to `mem.captureSuggest` for commits: judged by what was measured on turns, the model is too
 # sure of them (docs/evaluation.md).
 _COMMIT_MARGIN = 0.2
@@ -200,15 +199,15 @@ def _judge(
     c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float
 ) -> Judgement:
     if c.explicit:
-        tier = classify.AUTO if auto <= EXPLICIT else classify.SUGGEST
-        return Judgement(True, c.type, EXPLICIT, tier, "rules")
+        tier = classify.AUTO if auto <= signals.EXPLICIT else classify.SUGGEST
+        return Judgement(c.type, signals.EXPLICIT, tier, "rules")
     if c.role == TOOL:
         return _judge_tool(ask(c.role, c.text) if ask else None, auto)
     commit = c.role == COMMIT
     from_here = suggest + _COMMIT_MARGIN if commit else suggest
     judged = classify.judge(c.role, c.text, ask=ask, auto=auto, suggest=from_here, model=model)
     if commit and c.type == "dead-end" and suggest <= _REVERT > judged.confidence:
-        return Judgement(True, c.type, _REVERT, classify.SUGGEST, "rules")
+        return Judgement(c.type, _REVERT, classify.SUGGEST, "rules")
     if not judged.keep:
         return judged
     if commit and judged.stage != "rules":  # one without a marker is at most suggested
@@ -226,11 +225,10 @@ def _judge_tool(opinion: Opinion | None, auto: float) -> Judgement:
     model alone decides, and only to suggest.
     """
     if opinion is None:
-        return Judgement(False, "change", 0.0, classify.SKIP, "rules")
-    keep = opinion.keep >= _TOOL
-    tier = classify.SUGGEST if keep else classify.SKIP
+        return Judgement("change", 0.0, classify.SKIP, "rules")
+    tier = classify.SUGGEST if opinion.keep >= _TOOL else classify.SKIP
     confidence = min(opinion.keep, auto - 0.01)
-    return Judgement(keep, opinion.type or "change", confidence, tier, "llm")
+    return Judgement(opinion.type or "change", confidence, tier, "llm")
 
 
 def thresholds(store: Store) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -
         id, role, text = value.get("id", ""), value.get("role", "user"), value["text"]
         said = classify.judge(role, text, ask=asked.ask, auto=auto, suggest=suggest, model=model)
         if said.keep and redact.check({"body": text}):  # a secret is not kept
-            said = said._replace(keep=False, tier=classify.SKIP, stage="rules")
+            said = said._replace(tier=classify.SKIP, stage="rules")
         facts = {"id": id, **values(said, "keep", "type", "tier")}
         facts.update(confidence=round(said.confidence, 4), stage=said.stage)
         line = f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {id}"
