@@ -131,14 +131,14 @@ class Item:
     def xml(self) -> str:
         most, section, text = self._written
         if most != self.most or section != self.section:
-            text = self.element(sanitize.content(self.shown(), lines=False))
+            text = self.element(sanitize.content(self.shown()))
             self._written = (self.most, self.section, text)
         return text
 
     def element(self, quoted: str) -> str:
         """The element of this memory around a text that was quoted before."""
         names = [("id", self.id[:ID]), *self.remarks()]
-        attributes = "".join([f' {name}="{attribute(value)}"' for name, value in names])
+        attributes = "".join([f' {name}="{sanitize.quoted(value)}"' for name, value in names])
         return f"<memory{attributes}>{quoted}</memory>\n"
 
     def md(self) -> str:
@@ -228,10 +228,6 @@ def noted(items: Iterable[Item]) -> list[str]:
 
 
 # Texts
-
-
-def attribute(value: str) -> str:
-    return sanitize.quoted(value, lines=False)
 
 
 def bare(text: str) -> str:

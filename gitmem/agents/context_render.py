@@ -19,7 +19,6 @@ from .context_item import (
     RELEVANT,
     SECTIONS,
     Item,
-    attribute,
     bare,
     shortened,
     size,
@@ -133,15 +132,17 @@ class Block:
         return f"{self.omitted} omitted: git mem recall QUESTION searches them"
 
     def _xml(self) -> str:
-        when = f' timestamp="{attribute(self.timestamp)}"' if self.timestamp else ""
-        head = f'<memory_context source="{attribute(self.source)}"{when}'
+        when = f' timestamp="{sanitize.quoted(self.timestamp)}"' if self.timestamp else ""
+        head = f'<memory_context source="{sanitize.quoted(self.source)}"{when}'
         if not self.items:
-            return f"{head}>{sanitize.content(self._nothing(), lines=False)}</memory_context>\n"
+            return f"{head}>{sanitize.content(self._nothing())}</memory_context>\n"
         stale = ' staleness="unknown"' if self.unaged else ""
         merged = ' merged="unknown"' if self.waiting else ""
         out = [f"{head}{stale}{merged}>\n<note>{NOTE}\n{self.keep}</note>\n"]
         if self.degraded:
-            out.append(f"<degraded>{attribute(shortened(self.degraded, 2 * NAME))}</degraded>\n")
+            out.append(
+                f"<degraded>{sanitize.quoted(shortened(self.degraded, 2 * NAME))}</degraded>\n"
+            )
         working = "".join([_section(name, self.of(name)) for name in (BLOCKERS, DECISIONS)])
         if working:
             out.append(f'<working_memory priority="high">\n{working}</working_memory>\n')

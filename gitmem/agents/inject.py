@@ -75,7 +75,7 @@ def for_prompt(call: Call, question: str, encoder: Read | None) -> None:
 
     found, fresh = hook_cache.with_memories(here, ask, call.deadline.half)
     if isinstance(found, str):
-        note = _BEFORE.format(context_item.attribute(found[: context_item.ID]))
+        note = _BEFORE.format(sanitize.quoted(found[: context_item.ID]))
         call.say(f'<memory_context source="git-mem"><note>{note}</note></memory_context>\n')
     else:
         if found == [] and fresh and here.settings["history"] == "prompts":
@@ -266,7 +266,7 @@ def written(
         tags.pop()
     left -= sum(tags)
     told = found[: len(tags)]
-    whole = {item.id: sanitize.content(item.whole, lines=False) for item in told}
+    whole = {item.id: sanitize.content(item.whole) for item in told}
     texts = {}
     # What shorter texts leave goes to the longer ones.
     for n, item in enumerate(sorted(told, key=lambda item: context_item.units(whole[item.id]))):
@@ -279,9 +279,9 @@ def written(
 
 def _fitting(text: str, most: int) -> str:
     """A text, quoted, in at most so many units."""
-    quoted = sanitize.content(text, lines=False)
+    quoted = sanitize.content(text)
     keep = min(len(text), most)
     while (size := context_item.units(quoted)) > most and keep > 0:
         keep = min(keep - 1, keep * most // size)
-        quoted = sanitize.content(context_item.shortened(text, max(keep, 1)), lines=False)
+        quoted = sanitize.content(context_item.shortened(text, max(keep, 1)))
     return quoted if size <= most else ""

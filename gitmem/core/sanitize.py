@@ -53,15 +53,15 @@ def inert(text: str, *, lines: bool = True) -> str:
     return "".join(["\ufffd" if odd else part for part, odd in _parts(text, lines)])
 
 
-def quoted(text: str, *, lines: bool = True) -> str:
-    """`inert` text as XML content or an attribute's value: it can close neither."""
-    text = content(text, lines=lines).replace(">", "&gt;")
+def quoted(text: str) -> str:
+    """`content` that is an attribute's value too: it can close neither."""
+    text = content(text).replace(">", "&gt;")
     return text.replace('"', "&quot;").replace("'", "&apos;")
 
 
-def content(text: str, *, lines: bool = True) -> str:
-    """`inert` text as XML content: it can open and close nothing; quotation marks stay."""
-    text = inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
+def content(text: str) -> str:
+    """`inert` text in one line as XML content: it opens and closes nothing; quotes stay."""
+    text = inert(text, lines=False).replace("&", "&amp;").replace("<", "&lt;")
     return text.replace("]]>", "]]&gt;")  # which XML keeps for itself
 
 
