@@ -26,11 +26,8 @@ from erase_world import (
     packed_with_everything,
 )
 
-from gitmem.core.progress import Unseen
 from gitmem.erasure import doomed_objects
 from gitmem.erasure.doomed_objects import DoomedObjects
-from gitmem.git import gc_roots, odb
-from gitmem.git.config import backup_of
 
 
 @pytest.fixture
@@ -113,15 +110,18 @@ def test_a_kept_pack_stays_kept_and_an_old_one_old(place: Place) -> None:
     assert made.with_suffix(".keep").read_text() == "for a reason\n"
 
 
-def test_a_repository_whose_first_commit_is_empty_is_no_history_of_notes(lab: Lab) -> None:
+def test_a_repository_whose_first_commit_is_empty_is_erased_in_and_keeps_it(
+    lab: Lab, size: str
+) -> None:
     path = lab.repo("empty", 0)
     lab.git(path, "commit", "-q", "--allow-empty", "-m", "first")
     place = Place(lab, path)
     place.add(WORD, doomed=True)
-    git = odb.Odb(place.repo.git, 40).git
-    eraser = doomed_objects.DoomedObjects(odb.Odb(place.repo.git, 40), 40, place.doom, [], Unseen)
-    notes = [name for name, id in gc_roots.refs(git) if eraser.is_notes_commit(id)]
-    assert sorted(notes) == sorted([REF, backup_of(REF)])
+    place.leave()
+    out = place.erase()
+    assert out.held == [] and place.holding() == []
+    assert place.git("log", "--format=%s", "HEAD") == "first\n"
+    place.sound()
 
 
 # Who holds it

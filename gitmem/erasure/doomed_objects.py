@@ -75,7 +75,7 @@ class DoomedObjects:
             return found
         others: list[gc_roots.Root] = []
         for root in gc_roots.refs(self.git):
-            ours = root[0].startswith("refs/notes/") or self.is_notes_commit(root[1], True)
+            ours = root[0].startswith("refs/notes/") or self.is_notes_commit(root[1])
             (others if ours else self.usual).append(root)
         for id in self.odb.reachable(id for _, id in self.usual):
             found.pop(id, None)
@@ -194,7 +194,7 @@ class DoomedObjects:
             queue += self.children.get(id, ())
             if id not in self.types:
                 self.types[id] = "commit"
-                if not self.is_notes_commit(id.hex(), empty=True):
+                if not self.is_notes_commit(id.hex()):
                     self.foreign.append(id)
 
     @staticmethod
@@ -225,13 +225,13 @@ class DoomedObjects:
             return is_hex(plain) and len(plain) == 2
         return _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0
 
-    def is_notes_commit(self, id: str, empty: bool = False) -> bool:
-        """Whether most of a commit's tree is notes; `empty`: the answer without entries."""
+    def is_notes_commit(self, id: str) -> bool:
+        """Whether most of a commit's tree is notes; a commit without entries counts as notes."""
         found = self.git.objects.get(id + "^{tree}")
-        entries = self.entry.findall(found[2]) if found else []
+        entries: list[tuple[bytes, ...]] = self.entry.findall(found[2]) if found else []
         notes = sum(self._is_note(mode, name) or name == KEYS.encode() for mode, name, _ in entries)
-        # A commit whose tree is gone, as after a killed clean-up, keeps nothing for anybody.
-        return 2 * notes >= len(entries) if entries else empty
+        # One whose tree is gone, as after a killed clean-up, keeps nothing for anybody either.
+        return 2 * notes >= len(entries)
 
     def held(self) -> tuple[set[bytes], list[str]]:
         """(doomed objects that must stay, the names of what leads to them)."""
