@@ -93,7 +93,7 @@ def move(git: Git, ref: str, new: str, old: str, why: str) -> Done:
     return done
 
 
-def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
+def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> None:
     """Points a ref that is missing, or whose file holds no id, to a commit, unless another process
     did so before. `backup`: the commit of its backup before this one was chosen, "" for none.
     """
@@ -105,7 +105,7 @@ def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
             packed = git.resolve(name)
             command = f"update {name} {commit} {packed}" if packed else command
         commands += command + "\n"
-    return _update(git, ref, commands, why)[0] == 0
+    _update(git, ref, commands, why)
 
 
 def take_back(git: Git, ref: str, to: str, held: str, backup: str) -> bool:
@@ -117,10 +117,10 @@ def take_back(git: Git, ref: str, to: str, held: str, backup: str) -> bool:
     return _update(git, ref, commands, "git mem: mend")[0] == 0
 
 
-def back_up(git: Git, ref: str, commit: str) -> bool:
+def back_up(git: Git, ref: str, commit: str) -> None:
     """Moves the backup of a ref to the ref's tip, if that is still `commit`."""
     commands = f"verify {ref} {commit}\nupdate {config.backup_of(ref)} {commit}\n"
-    return _update(git, ref, commands, "")[0] == 0
+    _update(git, ref, commands, "")
 
 
 def _update(git: Git, ref: str, commands: str, why: str) -> Done:
