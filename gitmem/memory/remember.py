@@ -97,15 +97,13 @@ def remember(
     *,
     allow_secret: bool = False,
     sign: bool = True,
-    dry: bool = False,
 ) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
     each, in order. Raises only for what concerns all drafts.
 
-    `sign` false: a worker, which can ask nobody for a passphrase. `dry`: nothing is written, the
-    results are those of a call that would.
+    `sign` false: a worker, which can ask nobody for a passphrase.
     """
-    results, lines = _prepare(store, list(drafts), None, allow_secret, sign, dry)
+    results, lines = _prepare(store, list(drafts), None, allow_secret, sign, dry=False)
     _append(store, lines)
     return results
 
@@ -125,7 +123,7 @@ def remember_many(
 ) -> Iterator[Result]:
     """Stores drafts in commits of about two seconds of work each; a result each, in order, once it
     is in the notes. A string in the place of a draft says why it is none. `total`: how many there
-    are, where that is known. `dry`: as for `remember`.
+    are, where that is known. `dry`: nothing is written, the results are those of a call that would.
     """
     known, size, rest = Known(store), _PORTION, iter(items)
     store.expected = total
