@@ -213,7 +213,7 @@ def test_a_tools_change_is_judged_by_the_language_model_alone(
 )
 def test_the_change_of_every_agent_is_worded(payload: dict[str, Any]) -> None:
     assert "Change: `x = 1` → `x = 2`" in toolcalls.describe(
-        protocol.given(payload), payload, protocol.tool(payload), protocol.files(payload)
+        protocol.given(payload), None, protocol.tool(payload), protocol.files(payload)
     )
 
 

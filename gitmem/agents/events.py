@@ -331,7 +331,8 @@ def _spool_edit(call: Call, name: str, paths: list[str]) -> None:
 
     text = ""
     if os.path.exists(os.path.join(call.here.mem_dir, sources.READY)):
-        text = toolcalls.describe(protocol.given(call.payload), call.payload, name, paths)
+        given, answer = protocol.given(call.payload), protocol.answer(call.payload)
+        text = toolcalls.describe(given, answer, name, paths)
     _append(call, sources.done(text, paths, *_origin(call)))
 
 

@@ -154,20 +154,25 @@ def files(payload: Mapping[str, Any]) -> list[str]:
     return [name.strip() for name in names][:_MANY]
 
 
+def answer(payload: Mapping[str, Any]) -> Any:
+    """What a tool answered, None where the event does not say."""
+    return payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
+
+
 def failed(payload: Mapping[str, Any]) -> bool:
     """Whether the tool's answer says that it failed."""
-    answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
-    if isinstance(answer, str) and answer.startswith("{"):
-        answer = _object(answer)
-    if not isinstance(answer, dict):
+    said = answer(payload)
+    if isinstance(said, str) and said.startswith("{"):
+        said = _object(said)
+    if not isinstance(said, dict):
         return False
-    codes = [answer.get(name) for name in ("exit_code", "exitCode", "returncode")]
+    codes = [said.get(name) for name in ("exit_code", "exitCode", "returncode")]
     return (
         bool(next((code for code in codes if isinstance(code, int)), 0))
-        or answer.get("success") is False
-        or answer.get("is_error") is True
-        or bool(answer.get("error"))
-        or answer.get("resultType") in ("failure", "denied")
+        or said.get("success") is False
+        or said.get("is_error") is True
+        or bool(said.get("error"))
+        or said.get("resultType") in ("failure", "denied")
     )
 
 

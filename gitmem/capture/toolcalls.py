@@ -21,9 +21,7 @@ _PATCHES = ("input", "patch", "command")
 _RESULTS = ("message", "textResultForLlm", "llmContent")
 
 
-def describe(
-    given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]
-) -> str:
+def describe(given: Mapping[str, Any], answer: object, name: str, paths: list[str]) -> str:
     """One use of a tool, for a model; "" where no file of this repository was changed."""
     if not paths or not name:
         return ""
@@ -32,7 +30,7 @@ def describe(
     parts = [part for part in (_patched(given), *changed) if part]
     change = [f"Change: {'; '.join(parts[:3])}"] if parts else []
     lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *change]
-    return "\n".join([*lines, f"Result: {_result(payload)}"])
+    return "\n".join([*lines, f"Result: {_result(answer)}"])
 
 
 def _patched(given: Mapping[str, Any]) -> str:
@@ -64,9 +62,8 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _result(payload: Mapping[str, Any]) -> str:
+def _result(answer: object) -> str:
     """What the tool says of itself, where that is short; the caller knows that it did not fail."""
-    answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, dict):
         answer = _first(answer, _RESULTS)
     short = isinstance(answer, str) and 0 < len(answer) <= CHARS // 2
