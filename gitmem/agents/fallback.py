@@ -49,7 +49,6 @@ _LOOKS = 256  # lines parsed between two looks at the clock
 def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     """A cache with the newest memories; None where none could be read by `until` (monotonic)."""
     from ..core.errors import MemError
-    from ..git.gitcmd import Git
 
     lines: list[list[Line]] = []
     large: dict[str, dict[str, int]] = {}
@@ -58,10 +57,10 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     for left, (scope, ref, tip) in zip(range(len(tips), 0, -1), tips, strict=True):
         if (now := monotonic()) > until:
             break
-        git = Git(here.git_dir)
-        git.common_dir, git.until = here.common_dir, now + (until - now) / left
+        share = now + (until - now) / left
+        git = here.git(share)
         try:
-            read = newest(git, tip, git.until, large.setdefault(ref, {}))
+            read = newest(git, tip, share, large.setdefault(ref, {}))
             lines.append([(line, SCOPE_BITS[scope], long) for line, long in read])
         except MemError:
             pass  # what was read until then is better than nothing

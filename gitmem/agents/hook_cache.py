@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..engine.anchor_state_store import AnchorState
     from ..engine.embed import StaticTable
     from ..git.discover import Here
-    from ..git.gitcmd import Git
 
     T = TypeVar("T")
 
@@ -149,7 +148,7 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
     from ..engine import index
     from ..notes.note_store import Notes
 
-    git = _git(here, until)
+    git = here.git(until)
     try:
         refs = [(scope, here.settings.ref(scope)) for scope in ("team", "private")]
         sources = [(scope, Notes(git, ref, here.hex_len)) for scope, ref in refs]
@@ -159,15 +158,6 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
         return False  # git failed: the worker says why
     finally:
         git.close()
-
-
-def _git(here: Here, until: float) -> Git:
-    """Git whose calls end at `until`."""
-    from ..git.gitcmd import Git
-
-    git = Git(here.git_dir)
-    git.common_dir, git.until = here.common_dir, until
-    return git
 
 
 def stands(
@@ -182,7 +172,7 @@ def stands(
 
     # A history of 100,000 commits without a commit-graph takes a second.
     until = min(until, monotonic() + _LOOK)
-    git = _git(here, until)
+    git = here.git(until)
     try:
         repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, here.hex_len, here.top)
         return anchor_state.states(repo, cache, anchors, here.head, until - monotonic())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from .gitcmd import Git
     from .repository import Repo
 
 # They change what git takes for the repository or its configuration.
@@ -64,6 +65,14 @@ class Here:
         self.refs: dict[str, str] = {}
         self.lost: list[str] = []
         self.initialised = False
+
+    def git(self, until: float) -> Git:
+        """A git of this place whose calls end at `until` (monotonic); the caller closes it."""
+        from .gitcmd import Git
+
+        git = Git(self.git_dir)
+        git.common_dir, git.until = self.common_dir, until
+        return git
 
     @property
     def home(self) -> str:
