@@ -256,7 +256,7 @@ def _alone(
     with open(memfile.opened(path, os.O_RDWR), "r+b", buffering=0) as f:
         facts = os.fstat(f.fileno())
 
-        def put(at: int, data: bytes) -> None:
+        def write(at: int, data: bytes) -> None:
             f.seek(at)
             _whole(f.write(data) or 0, len(data))
             # No younger by that: see `expire`.
@@ -269,21 +269,21 @@ def _alone(
         at = 0
         for line in lines:
             if line and not line.startswith(_AT_WORK):
-                put(at, _AT_WORK)
+                write(at, _AT_WORK)
                 try:
                     failed = handle([line])
                 except Exception:
                     raise  # as if killed
                 except BaseException:  # interrupted: not its fault
-                    put(at, line[:1])
+                    write(at, line[:1])
                     raise
                 try:
                     keep(failed)
                 except OSError:
-                    put(at, line[:1])
+                    write(at, line[:1])
                     raise
             if line:
-                put(at, b"\n" * len(line))
+                write(at, b"\n" * len(line))
             at += len(line) + 1
     _unlink(path)
     return sum(map(bool, lines)) - killers

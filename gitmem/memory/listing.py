@@ -51,10 +51,6 @@ class Listed(NamedTuple):
     superseded: int = 0
 
 
-def _first(items: list[dict[str, Any]], limit: int | None) -> Listed:
-    return Listed(items[:limit], len(items) - len(items[:limit]))
-
-
 def list_memories(
     store: Store,
     wanted: Filter,
@@ -136,7 +132,7 @@ def list_forgotten(store: Store, wanted: Filter, limit: int | None) -> Listed:
 
     items = store.with_cache(read)[0]
     items.sort(key=lambda item: str(item["forgotten"]["at"] or ""), reverse=True)
-    return _first(items, limit)
+    return Listed(items[:limit], len(items) - len(items[:limit]))
 
 
 def _who(r: record.Record) -> dict[str, Any]:
