@@ -133,16 +133,23 @@ def test_what_others_write_to_a_session_is_not_its_persons() -> None:
 def test_a_fence_that_shows_a_tag_takes_no_more_along_than_itself() -> None:
     assert (
         cleaned("a log:\n```\nx <system-reminder>\necho\n```\nwe keep the log")
-        == "a log:\n```\nx  ```\nwe keep the log"
+        == "a log:\n```\nx  \n```\nwe keep the log"
     )
     assert (
         cleaned("a log:\n```\necho</system-reminder>\nx\n```\nwe keep the log")
-        == "a log:\n \nx\n```\nwe keep the log"
+        == "a log:\n```\n \nx\n```\nwe keep the log"
     )
     assert (
         cleaned("a log:\n```\n<memory_context>echo</memory_context>\n```\nwe keep the log")
         == "a log:\n```\n \n```\nwe keep the log"
     )
+
+
+@pytest.mark.parametrize("tag", ["<rules>", "</rules>", "<memory>a</memory> b </rules>"])
+def test_a_fence_of_which_a_part_was_cut_still_ends_where_it_ended(tag: str) -> None:
+    """Else what others wrote behind it would count as code, and be kept."""
+    said = cleaned(f"look\n```\nx {tag} y\n```\nmine\n> theirs\n```\n> code\n```")
+    assert said.startswith("look\n```\n") and said.endswith("\n```\nmine\n```\n> code\n```")
 
 
 def test_fences_and_ticks_open_no_way_out_of_a_block() -> None:

@@ -129,7 +129,15 @@ def _skipped(text: str) -> bool:
 
 
 def _without_blocks(text: str) -> str:
-    out: list[str] = []
+    """Reads the text once, tag by tag. `kept`: the stretches before `done` that stay so far; what
+    lies between `done` and the tag is not decided yet.
+
+    An opening tag lets that stay, and what follows goes up to the closing tag, else to the end of
+    the fence, else of the text. A closing tag here is one that nothing opened: what stayed goes
+    too, in a fence what stayed of it. Of `a <memory>b</memory> c </rules> d`, `a ` stays at first
+    and `b` goes; then `</rules>` takes `a ` and ` c `, and ` d` is left.
+    """
+    kept: list[tuple[int, int]] = []
     at = done = 0
     fences = _Fences(text)
     last: dict[str, int] | None = None
@@ -141,10 +149,8 @@ def _without_blocks(text: str) -> str:
         fence = fences.around(at, done) if name != _STRICT else None
         after = _after(text, at)
         if closing:
-            if fence and fence[0] >= done:
-                out.append(text[done : fence[0]])
-            else:
-                out.clear()
+            kept.append((done, at))
+            _take_back(kept, fence[0] if fence else 0)
             at = done = after
             continue
         if last is None:
@@ -153,15 +159,23 @@ def _without_blocks(text: str) -> str:
             end = _end(text, at, name)
         elif fence:
             end = fence[1]
-        elif _surely(name) or _begins_line(out, text[max(done, at - _NEAR) : at]):
+        elif _surely(name) or _begins_line(text, kept, done, at):
             end = len(text)
         else:  # a word in a line, like <memory-panel>
             at += 1
             continue
-        out.append(text[done:at])
+        kept.append((done, at))
         at = done = max(end, at + 1)
-    out.append(text[done:])
-    return " ".join(out)
+    kept.append((done, len(text)))
+    return " ".join([text[start:end] for start, end in kept])
+
+
+def _take_back(kept: list[tuple[int, int]], place: int) -> None:
+    """Takes what lies behind a place out of the stretches."""
+    while kept and kept[-1][1] > place:
+        start, _ = kept.pop()
+        if start < place:
+            kept.append((start, place))
 
 
 class _Fences:
@@ -173,23 +187,24 @@ class _Fences:
         self._text = text
         self._at = 0  # a place up to which fences were read
         self._mark = ""  # of the one that is open there
-        self._start = 0
-        self._closed = -1, 0  # (start of a fence, place of its closing line, 0 for none)
+        self._start = 0  # of what it holds
+        self._closed = -1, -1  # (start of what a fence holds, its end, -1 where nothing closes it)
 
     def around(self, at: int, done: int) -> tuple[int, int] | None:
-        """(start, place of the closing line) of the fence that `at` lies in; None where none does,
-        or nothing closes it. What was cut before `done` holds no fence.
+        """(start, end) of what the fence holds that `at` lies in, without the line feed before the
+        closing line; None where it lies in none, or nothing closes it. What was cut before `done`
+        holds no fence.
         """
         self._at = max(self._at, done)
         while (end := self._text.find("\n", self._at, at)) >= 0:
             mark = self._text[self._at : end].lstrip(" ")[:3]
             if mark in ("```", "~~~") and mark == (self._mark or mark):
-                self._mark, self._start = ("" if self._mark else mark), self._at
+                self._mark, self._start = ("" if self._mark else mark), end + 1
             self._at = end + 1
         if not self._mark:
             return None
         if self._closed[0] != self._start:
-            self._closed = self._start, self._text.find("\n" + self._mark, at) + 1
+            self._closed = self._start, self._text.find("\n" + self._mark, at)
         return self._closed if self._closed[1] > at else None
 
 
@@ -205,10 +220,12 @@ def _shown(text: str, at: int) -> bool:
     return text[max(0, at - 9) : at].rstrip().endswith("#include")
 
 
-def _begins_line(out: list[str], before: str) -> bool:
-    """Whether only blanks stand before a place in its line; `before`: the characters before it."""
-    if "\n" not in before and len(before) < _NEAR and out:
-        before = out[-1][-_NEAR:] + before
+def _begins_line(text: str, kept: list[tuple[int, int]], done: int, at: int) -> bool:
+    """Whether only blanks stand before a place in its line, of what stays."""
+    before = text[max(done, at - _NEAR) : at]
+    if "\n" not in before and len(before) < _NEAR and kept:
+        start, end = kept[-1]
+        before = text[max(start, end - _NEAR) : end] + before
     return not before.rpartition("\n")[2].strip()
 
 
