@@ -50,6 +50,12 @@ def search(
     """({commit: its equivalent in the history of `head`}, commits for which time did not suffice).
 
     `reached`: the commits as seen from `head`, which contains none of them. The caller saves `ids`.
+
+    First by what was known when the memories were made, then by what the branches became. Say a
+    memory is about A of the branch A-B-C, of which `head` has a squash S. The patch-id of A alone
+    finds a cherry-pick of A, the combined one of the branch, which a mark noted when it ended at B,
+    a squash of A-B. Neither finds S; that of the whole branch does, while a ref or HEAD's reflog
+    holds C.
     """
     left = sorted(commits)
     marks = marks_of(cache, left)

@@ -67,6 +67,10 @@ class Removals:
         own name first, several where branches renamed it differently, none where it was removed.
 
         Raises Incomplete.
+
+        All keys are followed in one walk: bit i of a number stands for key i. Asked for `a` at one
+        commit (bit 0) and `b` at a later one (bit 1), where `a` was renamed to `b` and then `b` to
+        `c`, `alive` has {"b": 0b11} between the two renames and {"c": 0b11} in the end.
         """
         keys = list(dict.fromkeys(wanted))
         first = min((self.place[commit] for commit, _ in keys), default=len(self.commits))

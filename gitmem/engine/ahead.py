@@ -22,6 +22,12 @@ _MOST = 10_000  # that wait for it: bounds memory
 class Ahead:
     """A context, which ends the second process; without `begin` there is none. Where it cannot be
     started or fails, everything is prepared here.
+
+    A record goes from `_waiting` (handed over by `add`) to `_begun` (sent to the second process,
+    but for the first `_here`, which this one prepares) to `_done`, until `documents` fetches it. Of
+    an import of 3,000 the first 1,000 are sent at once; the next 2,000 are added while the second
+    process works on these, and wait. `collect` receives the 1,000, sends half of the others and
+    prepares the other half meanwhile.
     """
 
     def __init__(self, table: StaticTable) -> None:

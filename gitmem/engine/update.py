@@ -70,7 +70,13 @@ class Update:
         self.memories.ahead.collect()
 
     def take(self, batch: Batch) -> int:
-        """Folds a batch into the tables; returns how many records were new."""
+        """Folds a batch into the tables; returns how many records were new.
+
+        No row is ever patched. The batch says which memories it is about (`affected`); for these
+        all lines are read, folded, and the rows that came out otherwise made anew. So an edit that
+        came before its memory, or comes twice, ends in the same rows; and a purge record brings
+        back what the purged lines covered, since those memories are affected too.
+        """
         records, scopes, keys = batch
         known = line_tables.known(self.db, records)
         ids, versions = fold.purged([r for v, r in records.items() if v not in known])

@@ -129,7 +129,14 @@ class Plan:
 
 
 def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
-    """What to do to the ref as it is now. `careful`: lines that a history lost are put back."""
+    """What to do to the ref as it is now. `careful`: lines that a history lost are put back.
+
+    Mostly the new commit is the tip with `items`, and its one parent is the tip. Say somebody's
+    fetch moved the ref from B to C, which lacks B (a stray): the commit is C with the items and
+    what B has more, and has both as parents. Where a purge record of B names a line of C, C is left
+    behind: the commit has C's other lines, and only B as parent. Where another clone's history goes
+    on from ours and has nothing of that, there is no commit, and the ref moves to it (`_follow`).
+    """
     tip, theirs, fresh = notes.history.tip(), task.theirs, task.fresh
     base, others = _base(notes, tip, task) if careful or fresh else (tip, [])
     plan = Plan(notes, tip, base)
