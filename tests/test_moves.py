@@ -108,7 +108,7 @@ def test_a_history_of_others_is_compared_once_in_a_call(lab: Lab) -> None:
 
     store.repo.git.stream = stream  # type: ignore[method-assign]
     store.settle("git mem: settle")
-    assert store.team.owed() == [] and store.team.lost_lines() == 0
+    assert store.team.owed() == [] and store.team.taken_out() == []
     assert len([n for n in asked if n > 1]) == 1
     store.close()
 

@@ -182,10 +182,10 @@ def test_what_stock_git_takes_away_comes_back(lab: Lab, how: str) -> None:
     assert gone.decode() not in lab.lines(path)
     _, store = opened(path)
     assert gone in all_lines(store)
-    assert store.lost_lines() == 1
+    assert len(store.taken_out()) == 1
     store.append([(repo.head(), line("the next write"))], "m", ADA)
     assert gone.decode() in lab.lines(path)
-    assert store.lost_lines() == 0
+    assert store.taken_out() == []
 
 
 def test_a_read_since_a_tip_gives_what_is_new(lab: Lab) -> None:

@@ -101,7 +101,7 @@ def test_a_move_is_written_once_however_often_its_copy_goes(lab: Lab) -> None:
         tell(repo, f"any other {n}", "HEAD")
     assert len(moves(lab, repo)) == 1
     with opened(repo) as store:
-        assert store.team.owed() == [] and store.team.lost_lines() == 0
+        assert store.team.owed() == [] and store.team.taken_out() == []
 
 
 def test_a_note_that_was_pruned_with_its_commit_leaves_no_copies(lab: Lab) -> None:

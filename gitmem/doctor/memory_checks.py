@@ -130,8 +130,8 @@ def _lines(store: Store, scope: str, tip: str) -> Iterator[Finding]:
     if count["foreign"]:
         foreign = many(count["foreign"], "line")
         yield Finding(OK, f"{scope}: {foreign} of others kept, not shown")
-    if lost := notes.lost_lines(deep=True):
-        taken = f"{scope}: {many(lost, 'line')} taken out of the notes by another tool"
+    if lost := notes.taken_out(deep=True):
+        taken = f"{scope}: {many(len(lost), 'line')} taken out of the notes by another tool"
         hint = f"the next write puts them back; {REPAIRS}"
         repair = partial(_return_lines, store, scope)
         yield Finding(WARN, f"{taken}; recall still finds them", hint, repair)

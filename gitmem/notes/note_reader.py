@@ -126,16 +126,13 @@ class NoteReader:
 
     def owed(self, other: str = "") -> list[bytes]:
         """Lines of the history that the tip and the notes commit `other` lack."""
-        left = self._lost()
+        left = self.taken_out()
         found = self.history.commit(other) if left and other else None
         there = {line for _, line in self.contents(found)} if found else set()
         return [line for line in left if line not in there]
 
-    def lost_lines(self, deep: bool = False) -> int:
-        """How many lines are in the history and not in the tip (`deep`: also behind marks)."""
-        return len(self._lost(deep))
-
-    def _lost(self, deep: bool = False) -> list[bytes]:
+    def taken_out(self, deep: bool = False) -> list[bytes]:
+        """Lines that are in the history and not in the tip (`deep`: also behind marks)."""
         tip = self.history.tip()
         if tip is None:
             return []

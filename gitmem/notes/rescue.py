@@ -29,7 +29,7 @@ class Lost(NamedTuple):
 def lost_lines(notes: NoteReader) -> Lost:
     """The lines that a ref lost when it was mended and has not got back, without purged ones."""
     git = notes.git
-    found = ref_repair.recent_lines(git, notes.ref)
+    found: list[Item] = []
     paid, left = [], []
     for row in ref_repair.debts(git, notes.ref):
         held, *away = row.split(" ")
@@ -45,6 +45,7 @@ def lost_lines(notes: NoteReader) -> Lost:
     if not paid:
         return Lost([], [], [])
     tip = notes.tip()
+    found = [*ref_repair.recent_lines(git, notes.ref), *found]
     there = {line for _, line in _readable(notes, tip)} if tip else set()
     doom = notes.tombstones(notes.history.tip()).doom
     lines = [i for i in dict.fromkeys(found) if i[1] not in there and not doom(i[1])]
