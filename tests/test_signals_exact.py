@@ -202,6 +202,30 @@ Remember that the call with legal starts in an hour
 From now on only reply with JSON to my next message
 error TS1005\nRoot cause: java.lang.NullPointerException was thrown by the handler
 Traceback (most recent call last)\nRoot cause: the socket was closed by the peer
+Decision: we won't decide on the queue yet
+Decision: postponed until Anna is back
+Decision: deferred to the next meeting because Anna is ill
+Decision: still open, either Kafka or NATS
+Decision: to be made by the platform team
+Decision: it depends on what legal says
+Decision: I don't know yet whether we use Kafka or NATS
+Decision: we have not decided between Kafka and NATS
+Decision: we couldn't agree on a queue
+Decision: no decision was made about the queue
+Decision: let's vote on it in the retro
+Decision: up to you, both are fine with me
+Decision: your call, I trust you
+Decision: probably Kafka, ask me again after the load test
+Preference: I have no preference here, you choose
+Preference: whatever you like best
+Root cause: not found yet, but the heap dump looks odd
+Root cause: we still have no idea why the pod restarts
+Root cause: most likely the proxy, I have to check
+Suppose we said\nDecision: all data lives in one table\nwhat would break?
+The copy of the dialog is\nRemember this: your seed phrase is never stored
+I need a joke, something like\nNote to self: never trust a compiler with a smile
+Write a unit test whose input is\n\nLearned: the cache must be warm
+From now on use port 8081 for this session only
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -345,6 +369,12 @@ preference | Preference: no emojis in commit messages
 learning | For future reference: the load balancer cuts idle connections after 60 seconds.
 learning | Note to self: the seed script must run before the migrations
 learning | Learned: the vendor counts a month as 30 days.\nGotcha: February is billed in full.
+decision | Decision: deferred constraints stay off, the importer needs the error at once
+decision | Decision: open source the client, keep the server closed
+decision | Decision: we do not know the user's zone, so the server stores UTC
+dead-end | Dead end: we could not find a PDF library that keeps the bookmarks
+gotcha | Gotcha: the driver does not support arrays yet
+decision | Decision: we decided to keep both APIs
 """.strip().split("\n")  # noqa: E501
 
 

@@ -93,31 +93,40 @@ ASKS = pattern(
 # A hypothesis.
 SUPPOSES = pattern(
     r"(?:what if|suppos\w+|imagine|assum\w+|maybe|perhaps|let'?s say|hypothetically|would it|"
-    r"we (?:could|might)|i (?:think|guess) we (?:could|might)|possibly)\b|if\b.*\b(?:would|"
-    r"could|might)\b"
+    r"we (?:could|might)(?! not\b)|i (?:think|guess) we (?:could|might)|possibly|probably|"
+    r"(?:most |very )?likely)\b|if\b.*\b(?:would|could|might)\b"
 )
 # A placeholder of a template.
 BLANK = pattern(
     r"[\W_]*(?:(?:tbd|todo|n/a|lorem ipsum|true|false|null|undefined|xxx+|quoted|fill in|"
-    r"to be (?:done|decided|defined|filled))\b|(?:none|nothing|pending|no|yes|your|describe|"
-    r"insert)\b(?!(?: \w+,| \w+ \w+ \w+))|(?:(?:one|an?|two|three|\d+|\d+-\d+) (?:short |"
-    r"brief |full )?(?:sentences?|paragraphs?|words?|lines?|lists?|bullets?|"
-    r"bullet points?)\b))|<[^>]*>?|\[[^\]]*\]|\$?\{|\.{2,}|…|%\w"
+    r"to be (?:done|decided|defined|filled|made|discussed|confirmed))\b|(?:none|nothing|"
+    r"pending|no|yes|your|describe|insert)\b(?!(?: \w+,| \w+ \w+ \w+))|(?:(?:one|an?|two|"
+    r"three|\d+|\d+-\d+) (?:short |brief |full )?(?:sentences?|paragraphs?|words?|"
+    r"lines?|lists?|bullets?|bullet points?)\b))|<[^>]*>?|\[[^\]]*\]|\$?\{|\.{2,}|…|%\w"
 )
 # Points at something else, and says nothing of its own: "see above", "go with B", "set it to dark".
 POINTS = pattern(
     r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|"
     r"go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |"
-    r"just )?(?:the )?same\b|(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet )?(?:known|"
-    r"clear|sure|decided))\b|(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|"
+    r"just )?(?:the )?same\b|(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|"
     r"\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w"
+)
+# Decides or names nothing so far: "postponed until May", "not found yet", "up to you".
+OPEN = pattern(
+    r"(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet )?(?:known|clear|sure|decided)|"
+    r"not (?:yet found|found (?:yet|so far)))\b|still (?:open|pending|undecided)\b|postponed\b|"
+    r"deferred (?:until|till|to the next)\b|(?:it )?depends on (?:what|who|which|whether)\b|"
+    r"(?:we|i|the team) (?:still )?(?:have|has|do|did|can|could|wo|will) ?(?:not|n't) (?:yet )?"
+    r"(?:decided?|agreed? on|know (?:yet|why|whether|which))\b|no decision\b|"
+    r"(?:(?:we|i) (?:still )?have )?no (?:idea|preference)\b|(?:it'?s )?(?:up to you|"
+    r"your (?:call|choice|decision))\b|whatever you\b"
 )
 # A placeholder anywhere in the text.
 LOOSE = pattern(r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b")
 # Talk about the work at hand: thanks, reproach, drafts.
 COMPLAINT = pattern(
     r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|"
-    r"decide|think|do|try)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|"
+    r"decide|think|do|try|vote)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|"
     r"ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|said|want|wanted|need|"
     r"have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|"
     r"were|are|said|promised|did|forgot|can)\b|we (?:still |also |really )*(?:need|have) to\b|"
@@ -127,7 +136,7 @@ COMPLAINT = pattern(
 # `Don't … yet`: holds for now only.
 NOT_YET = pattern(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b")
 # Claims nothing.
-IDLE = (BLANK, ASKS, SUPPOSES, COMPLAINT, POINTS, NOT_YET)
+IDLE = (BLANK, ASKS, SUPPOSES, COMPLAINT, POINTS, OPEN, NOT_YET)
 # `Ask Anna …`: an errand.
 ASK_SOMEBODY = pattern(r"(?:ask|call|e-?mail|remind|tell|write to) \w+")
 # Refers to this conversation: an attachment, the next message.
@@ -202,10 +211,10 @@ WORKS_ON = pattern(
     r"implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|"
     r"turn|use)\b"
 )
-# Leads to somebody's words: `the log says`.
+# Leads to somebody's words: `the log says`, `the label is`.
 SAYS = pattern(
     r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told me|"
-    r"replied|answered)[\s:,.]*$"
+    r"replied|answered)[\s:,.]*$|\b(?:is|are|be|was|like)\s*$"
 )
 # Takes back, in another sentence, what the marker says.
 TAKES_BACK = pattern(

@@ -96,7 +96,11 @@ def _plain(lines: list[str], at: int) -> bool:
     if line.startswith(("    ", "\t")) or re.match(r"\s*#+\s", line):
         return False
     before = next((b for b in reversed(lines[:at]) if b.strip()), "")
-    leads = before.rstrip(" *_").endswith((":", "：")) or patterns.SAYS.search(before)
+    leads = (
+        before.rstrip(" *_").endswith((":", "："))
+        or patterns.SAYS.search(before)
+        or patterns.SUPPOSES.match(before)
+    )
     if leads or before.lstrip().startswith(("```", "~~~")):
         return False
     beside = [*_block(lines[:at][::-1]), *_block(lines[at + 1 :])]
@@ -168,7 +172,8 @@ def _lasts(when: str, rest: str) -> bool:
         return False
     if any(p.match(rest) for p in (patterns.PLAN, patterns.ASKS, patterns.SUPPOSES)):
         return False
-    if patterns.THEN.search(rest) or patterns.JUST_NOW.search(rest):
+    passing = patterns.JUST_NOW.search(rest) or patterns.PASSING.search(rest)
+    if passing or patterns.THEN.search(rest):
         return False
     if patterns.RULE.match(rest):
         return True
