@@ -226,6 +226,10 @@ The copy of the dialog is\nRemember this: your seed phrase is never stored
 I need a joke, something like\nNote to self: never trust a compiler with a smile
 Write a unit test whose input is\n\nLearned: the cache must be warm
 From now on use port 8081 for this session only
+Gotcha: `foo.py`
+Decision: `use Redis for all sessions`
+Remember that `parse()` from yesterday, rename it
+the form is `Decision: we keep SQLite here`
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -375,6 +379,12 @@ decision | Decision: we do not know the user's zone, so the server stores UTC
 dead-end | Dead end: we could not find a PDF library that keeps the bookmarks
 gotcha | Gotcha: the driver does not support arrays yet
 decision | Decision: we decided to keep both APIs
+learning | Remember: `make seed` wipes the local database
+learning | remember that `make seed` wipes the local database
+gotcha | Gotcha: `compose run` ignores the ports without --service-ports
+preference | From now on use `pathlib` and not `os.path`
+preference | From now on `ruff` must run before each commit
+bugfix | Root cause: `strtok` is not reentrant, two threads parsed at once
 """.strip().split("\n")  # noqa: E501
 
 

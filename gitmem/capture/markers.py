@@ -37,11 +37,12 @@ class Sentence(NamedTuple):
 
 
 def own(text: str) -> list[Sentence]:
-    """What the author says in their own name: no code, no lines quoted with `>`, what stands in
-    quotation marks as one word.
+    """What the author says in their own name: no fenced code, no lines quoted with `>`, what stands
+    in backticks or quotation marks as one word.
     """
     plain = patterns.FENCE.sub(lambda f: "\n" * (1 + f[0].count("\n")), text).replace("’", "'")
-    plain = patterns.QUOTED.sub(" quoted ", plain)
+    # A name in backticks is the author's word; what somebody else said claims nothing.
+    plain = patterns.QUOTED.sub(lambda q: " code " if q[0][0] == "`" else " quoted ", plain)
     found: list[Sentence] = []
     for number, line in enumerate(plain.split("\n")):
         if line.lstrip().startswith(">"):
@@ -49,7 +50,7 @@ def own(text: str) -> list[Sentence]:
         nods = True
         for part in patterns.SENTENCE.split(line):
             tag = part.lstrip()[:9].lower() == "#remember"
-            said = part.strip(" \t*•_-" if tag else " \t*•_#-")
+            said = " ".join(part.strip(" \t*•_-" if tag else " \t*•_#-").split())
             if said:
                 found.append(Sentence(said, number, nods))
                 nods = nods and word_lists.NODS.issuperset(patterns.WORD.findall(said.lower()))
