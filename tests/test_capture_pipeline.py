@@ -91,6 +91,32 @@ def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: S
     assert len(listed(lab, repo)) == 1
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_what_its_author_marks_is_kept_though_it_was_suggested_before(
+    lab: Lab, repo: pathlib.Path, store: Store, runs: int
+) -> None:
+    loose = "ok, fix the login. Decision: sessions live in signed cookies. Can you start with it?"
+    marked = "Decision: sessions live in signed cookies"
+    texts = heard(loose, marked)
+    parts = [texts] if runs == 1 else [texts[:1], texts[1:]]
+    outcomes = [o for part in parts for o in pipeline.keep(store, part)]
+    assert [o.status for o in outcomes] == [pipeline.SUGGESTED, pipeline.KEPT]
+    assert [m["body"] for m in listed(lab, repo)] == [marked]
+    again = pipeline.keep(store, heard(loose, marked, session="s2"))
+    assert [o.status for o in again] == [pipeline.KNOWN, pipeline.KNOWN]
+
+
+def test_what_was_rejected_is_not_kept_where_its_author_marks_it(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
+    (one,) = pipeline.keep(
+        store, heard("ok, fix it. Decision: sessions live in signed cookies. Can you start?")
+    )
+    lab.mem(repo, "review", "--reject", one.id)
+    (outcome,) = pipeline.keep(store, heard("Decision: sessions live in signed cookies"))
+    assert outcome.status == pipeline.KNOWN
+
+
 def test_what_a_person_remembered_is_not_captured_again(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:

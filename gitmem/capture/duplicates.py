@@ -17,6 +17,7 @@ from ..engine.document import content_digest
 from ..engine.memory_rows import FORGOTTEN
 from ..engine.sql import select_in
 from ..memory import similarity
+from ..memory.review_records import WAITING
 from ..store import Store
 from . import suggestions
 
@@ -89,10 +90,12 @@ class Known:
         self._table = store.table
         self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
         self._new: list[tuple[str, str, int]] = []  # text, type, place
+        self._unsure: set[int] = set()  # places
 
-    def compare(self, text: str, type: str, place: int) -> Comparison:
+    def compare(self, text: str, type: str, place: int, sure: bool = False) -> Comparison:
         """Compares one of the texts; a new one counts as known from then on. `place`: in the run,
-        in which only later texts change earlier ones.
+        in which only later texts change earlier ones. `sure`: it will be stored, so a text that
+        only waits for a decision is no reason against it.
         """
         if content_digest("", text) in self._forgotten_digests or any(
             similarity.repeats(text, old) for old in self._forgotten
@@ -102,10 +105,11 @@ class Known:
             if near >= similarity.NEAR and similarity.repeats(text, str(data["body"])):
                 return Comparison(str(data["id"]), "a memory says it already")
         for s in self._suggestions:
-            if similarity.repeats(text, s.body):
+            if similarity.repeats(text, s.body) and not (sure and s.state == WAITING):
                 return Comparison(s.id, f"it was proposed, and is {s.state}")
         recent = self._new[-_SAME_RUN:]
-        if any(similarity.repeats(text, other) for other, *_ in recent):
+        weaker = self._unsure if sure else ()
+        if any(similarity.repeats(text, other) for other, _, at in recent if at not in weaker):
             return Comparison(reason="it was said twice")
         found = Comparison()
         if type in similarity.STANDING:
@@ -119,6 +123,8 @@ class Known:
             else:
                 found = Comparison(changes=self._changed(text, recent))
         self._new.append((text, type, place))
+        if not sure:
+            self._unsure.add(place)
         return found
 
     def _changed(self, text: str, recent: Sequence[tuple[str, str, int]]) -> int:

@@ -9,7 +9,7 @@ proposes to supersede it. Nothing is signed: a worker can ask nobody for a passp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -85,7 +85,7 @@ def keep(
     given = list(candidates)
     outcomes = [Outcome(SKIPPED)] * len(given)
     auto = () if ask_first else (classify.AUTO,)
-    left = _new(store, _judged(store, given, outcomes, ask, model), outcomes)
+    left = _new(store, _judged(store, given, outcomes, ask, model), outcomes, auto)
     while left:
         undecided = {s.place for s in left}
         new = [_resolved(s, outcomes) for s in left if s.changes not in undecided]
@@ -236,8 +236,12 @@ def thresholds(store: Store) -> tuple[float, float]:
     return store.settings.share("captureAuto"), store.settings.share("captureSuggest")
 
 
-def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> list[_Selected]:
-    """The candidates that say something new, with what they change."""
+def _new(
+    store: Store, selected: list[_Selected], outcomes: list[Outcome], auto: Collection[str]
+) -> list[_Selected]:
+    """The candidates that say something new, with what they change. `auto`: the tiers that are
+    stored.
+    """
     answers = [s.candidate.text for s in selected if s.candidate.role == ASSISTANT]
     retold = duplicates.retold(store, answers)
     known = duplicates.Known(store, [s.candidate.text for s in selected])
@@ -246,7 +250,8 @@ def _new(store: Store, selected: list[_Selected], outcomes: list[Outcome]) -> li
         for s in counted(selected, advance):
             if s.candidate.role == ASSISTANT and s.candidate.text in retold:
                 s = s._replace(judgement=s.judgement._replace(tier=classify.SUGGEST))
-            found = known.compare(s.candidate.text, s.judgement.type, s.place)
+            j = s.judgement
+            found = known.compare(s.candidate.text, j.type, s.place, sure=j.tier in auto)
             if found.reason:
                 outcomes[s.place] = Outcome(KNOWN, found.known, found.reason)
             else:
