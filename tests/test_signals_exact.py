@@ -383,6 +383,10 @@ learning | Remember: `make seed` wipes the local database
 learning | remember that `make seed` wipes the local database
 gotcha | Gotcha: `compose run` ignores the ports without --service-ports
 preference | From now on use `pathlib` and not `os.path`
+learning | remember that createdAt stores local time
+learning | remember that `npm run seed` deletes every row of the customers table
+learning | Please remember that api.example.com blocks the runners of our CI
+preference | From now on: never commit generated files
 preference | From now on `ruff` must run before each commit
 bugfix | Root cause: `strtok` is not reentrant, two threads parsed at once
 """.strip().split("\n")  # noqa: E501
@@ -407,6 +411,23 @@ def test_what_its_author_wants_kept_is_stored_with_its_type(line: str) -> None:
     assert signals.read("user", text.replace("\\n", "\n")) == signals.Signal(
         "explicit", type, signals.EXPLICIT
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("remember that prices include VAT", True),
+        ("Please remember that customers pay in advance.", True),
+        ("remember that deploys happen on the release branch only", True),
+        ("remember that button we talked about, make it blue", False),
+        ("remember that function and rename it to parse_header", False),
+        ("Remember that bug from yesterday", False),
+        ("remember that one", False),
+    ],
+)
+def test_what_may_be_a_clause_behind_remember_that_is_offered(text: str, offered: bool) -> None:
+    judged = classify.judge("user", text)
+    assert judged.tier == (classify.SUGGEST if offered else classify.SKIP)
 
 
 @pytest.mark.parametrize(

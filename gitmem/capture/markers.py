@@ -140,31 +140,34 @@ def _marker(sentence: Sentence) -> tuple[str, bool] | None:
         lasts = _lasts(lasting["when"].lower(), text[lasting.end() :])
         return ("preference", True) if lasts else None
     found = patterns.COLON.match(text) or patterns.PHRASE.match(text)
-    if found is None:
-        found = patterns.THAT.match(text)
-        if found is None or not _clause(text[found.end() :]):
-            return None
-    rest = text[found.end() :]
-    if not claims(rest):
+    that = None if found else patterns.THAT.match(text)
+    start = found or that
+    if start is None:
         return None
-    return "preference" if _ORDER.match(rest) else "learning", True
+    rest = text[start.end() :]
+    clause = _clause(rest) if that else True
+    if clause is None or not claims(rest):
+        return None
+    return "preference" if _ORDER.match(rest) else "learning", clause
 
 
-def _clause(rest: str) -> bool:
+def _clause(rest: str) -> bool | None:
     """Whether the words after "remember that" have a subject and a verb: "that invoices are
-    numbered", not "that bug from yesterday".
+    numbered"; None where they do not: "that bug from yesterday". False: "that prices include VAT",
+    whose verb is in no list.
     """
     if patterns.PASSING.search(rest):
-        return False
+        return None
     if patterns.SUBJECT.match(rest):
-        return len(patterns.WORD.findall(rest)) >= 3
+        return len(patterns.WORD.findall(rest)) >= 3 or None
     for place, word in enumerate(patterns.WORD.findall(rest.partition(",")[0].lower())):
         if place and word in word_lists.FINITE_VERBS:
             return True
         if word in word_lists.RELATIVE_WORDS:
-            return False
+            return None
     first, _, more = rest.partition(" ")
-    return first[:1].isupper() and bool(re.match(r"\w+s\b", more))  # "that Safari drops the cookie"
+    name = first == "code" or not (first.isalpha() and first.islower())
+    return name and bool(re.match(r"\w+s\b", more))  # "that Safari drops the cookie"
 
 
 def _lasts(when: str, rest: str) -> bool:
