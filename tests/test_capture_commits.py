@@ -83,6 +83,21 @@ def test_a_trailer_that_was_wrapped_goes_on() -> None:
     ]
 
 
+def test_a_word_counts_to_the_length_of_the_line_it_begins() -> None:
+    told = "`pr-files`'s projection of `previous_filename`"
+    found = texts(f"Subject\n\nRoot cause: {told}\n(`null`) runs on every entry")
+    assert len(told) < 50 and found == [("bugfix", f"{told}\n(`null`) runs on every entry")]
+
+
+def test_bold_words_behind_a_marker_stay_bold() -> None:
+    assert texts("Subject\n\nDecision: **remove** the postinstall script") == [
+        ("decision", "**remove** the postinstall script")
+    ]
+    assert texts("Subject\n\n**Decision:** remove the script") == [
+        ("decision", "remove the script")
+    ]
+
+
 def test_a_revert_with_a_reason_is_a_dead_end_one_without_is_nothing() -> None:
     bare = (
         'Revert "Cache the tokens"\n\nThis reverts commit 1234567890123456789012345678901234567890.'
@@ -213,6 +228,10 @@ def test_routine_is_nothing(subject: str) -> None:
         "Add a form\n\nDecision: TBD",
         "Scan it\n\nFinding: 3 warnings",
         "Show it\n\n    Decision: use Redis for it",
+        "Record it\n\nADR: docs/development/adrs/smart-model-failover.md",
+        "Record it\n\nRoot cause: see docs/incidents/2025-11-10.md",
+        "Wait for it\n\nThe bounded wait is right here, and fire-and-forget was\n"
+        "rejected: the process may end before the promise resolves.",
     ],
 )
 def test_what_only_looks_like_a_trailer_marks_nothing(message: str) -> None:

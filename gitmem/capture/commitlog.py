@@ -179,10 +179,11 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
     marked: list[tuple[str, list[str]]] = []
     rest: list[str] = []
     going = False
-    before = ""
+    before = above = ""  # the last line with words, the line above
     for number, line in enumerate(message.split("\n")):
         # A subject may begin like a trailer; what a colon leads to is an example.
-        found = _marked(line) if number and not before.endswith(":") else None
+        led = before.endswith(":") or (line[:1].islower() and _broken(above))
+        found = _marked(line) if number and not led else None
         if found:
             marked.append((found[0], [found[1]]))
             going = True
@@ -191,23 +192,26 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
             and line.strip()
             and (
                 line[0] in " \t"
-                or (
-                    len(marked[-1][1][-1]) >= _WRAPPED
-                    and not commit_message.ANY_TRAILER.match(line)
-                )
+                or (len(above) >= _WRAPPED and not commit_message.ANY_TRAILER.match(line))
             )
         ):
             marked[-1][1].append(line.strip())
         else:
             going = False
             rest.append(line)
-        before = line.strip() or before
+        above = line.strip()
+        before = above or before
     while len(rest) > 1 and (
         not rest[-1].strip()
         or (commit_message.ANY_TRAILER.match(rest[-1]) and not markers.trailer(rest[-1]))
     ):
         rest.pop()
     return [(kind, "\n".join(lines)) for kind, lines in marked], "\n".join(rest).strip()
+
+
+def _broken(line: str) -> bool:
+    """Whether a sentence of this line goes on in the next one."""
+    return len(line) >= _WRAPPED and not line.endswith((".", "!", "?", ")"))
 
 
 def _marked(line: str) -> tuple[str, str] | None:

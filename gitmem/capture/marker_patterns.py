@@ -19,7 +19,7 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 _LONGEST_FIRST = sorted((w.replace(" ", "[ -]") for w in TRAILERS), key=len, reverse=True)
 TRAILER = pattern(
     rf"[\s*_-]*({'|'.join(_LONGEST_FIRST)})"
-    r"s?\s?(?:\*\*|__)?\s?[:：]\s?(?:\*\*|__)?\s?(?=\S)(.*)",
+    r"s?\s?(?:\*\*|__)?\s?[:：]\s?(?:(?:\*\*|__)(?=\s))?\s?(?=\S)(.*)",
     re.DOTALL,
 )
 # Words that may stand before a marker.
@@ -106,7 +106,7 @@ BLANK = pattern(
 )
 # Points at something else, and says nothing of its own: "see above", "go with B", "set it to dark".
 POINTS = pattern(
-    r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|"
+    r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d|\S+\W*$)|"
     r"go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |"
     r"just )?(?:the )?same\b|(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|"
     r"\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w"

@@ -115,7 +115,8 @@ def claims(text: str, rule: bool = False) -> bool:
     """
     said = text.strip().replace("’", "'")
     words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
-    if len(words) < (2 if rule else 3) or said.endswith("?"):
+    # A path or an address alone claims nothing, however many words it has.
+    if len(words) < (2 if rule else 3) or said.endswith("?") or " " not in said:
         return False
     if any(p.match(said) for p in patterns.IDLE) or patterns.LOOSE.search(said):
         return False
