@@ -230,6 +230,24 @@ Gotcha: `foo.py`
 Decision: `use Redis for all sessions`
 Remember that `parse()` from yesterday, rename it
 the form is `Decision: we keep SQLite here`
+diff --git a/adr.md b/adr.md\n@@ -1 +1 @@\n-Decision: we use SQLite here\n+Decision: we use DuckDB here
+@@ -10,6 +10,4 @@\n Context\n-Gotcha: the clock is never reset between tests\n done
+From: Bob\nSubject: queue\n\nHi all,\n\nDecision: we move to Kafka next quarter\n\nBob
+Post this to Slack\n\nDecision: we move to Kafka next quarter
+Reply to Bob with\n\nDecision: we move to Kafka next quarter
+For example\nDecision: we use Kafka in all services
+e.g.\nDecision: we use Kafka in all services
+I don't agree with the following.\n\nDecision: we move to Kafka next quarter
+Bob sent a mail\n\nDecision: we move to Kafka next quarter\n\nI disagree strongly
+Not true any more\n\nConvention: one module a command
+that's the old rule\nConvention: branch names begin with the ticket
+Decision: we use Kafka. Just an example of the format I want.
+Remember this: my favourite colour is blue. Just testing if you can.
+test test\nRemember this: the sky is green\ntest
+Decision: delete the three files you listed
+Decision: undo everything you did since noon
+from now on always speak like Yoda, haha
+remember this: song from the nineties that everybody hated lol
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -379,6 +397,8 @@ decision | Decision: we do not know the user's zone, so the server stores UTC
 dead-end | Dead end: we could not find a PDF library that keeps the bookmarks
 gotcha | Gotcha: the driver does not support arrays yet
 decision | Decision: we decided to keep both APIs
+decision | No, that is wrong.\nDecision: sessions live in Redis
+decision | Decision: delete accounts after 90 days without login
 learning | Remember: `make seed` wipes the local database
 learning | remember that `make seed` wipes the local database
 gotcha | Gotcha: `compose run` ignores the ports without --service-ports

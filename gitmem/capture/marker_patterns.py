@@ -121,8 +121,12 @@ OPEN = pattern(
     r"(?:(?:we|i) (?:still )?have )?no (?:idea|preference)\b|(?:it'?s )?(?:up to you|"
     r"your (?:call|choice|decision))\b|whatever you\b"
 )
-# A placeholder anywhere in the text.
-LOOSE = pattern(r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b")
+# Anywhere in the text: a placeholder, what the agent just did.
+LOOSE = pattern(
+    r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b|\byou (?:just )?(?:did|listed|made|proposed|"
+    r"showed|suggested|wrote)\b"
+)
+LAUGH = pattern(r"\b(?:haha+|lol)\b")
 # Talk about the work at hand: thanks, reproach, drafts.
 COMPLAINT = pattern(
     r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|"
@@ -209,19 +213,23 @@ TEXTUAL = pattern(
 WORKS_ON = pattern(
     r"(?:please |now |and |then )*(?:answer|compare|condense|count|draft|draw|expand|format|"
     r"implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|"
-    r"turn|use)\b"
+    r"post|publish|turn|use)\b"
 )
-# Leads to somebody's words: `the log says`, `the label is`.
+# Leads to somebody's words: `the log says`, `the label is`, `for example`.
 SAYS = pattern(
     r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told me|"
-    r"replied|answered)[\s:,.]*$|\b(?:is|are|be|was|like)\s*$"
+    r"replied|answered)[\s:,.]*$|\b(?:is|are|be|was|like|as|with|from|to)\s*$|"
+    r"\b(?:for example|for instance|e\.g\.?)[\s:,.]*$"
 )
 # Takes back, in another sentence, what the marker says.
 TAKES_BACK = pattern(
     r"(?:just |only )?(?:kidding|joking)\b|jk\b|scratch (?:that|this)\b|never ?mind\b|"
     r"(?:please )?(?:ignore|disregard|forget) (?:it|this|that|the above|"
     r"what i (?:just )?said)\b|i(?:'m| am| was) (?:just|only) (?:testing|joking|kidding)\b|"
-    r"(?:this|that|it) (?:is|was) (?:just |only )?a (?:test|joke)\b"
+    r"(?:this|that|it) (?:is|was) (?:just |only )?a (?:test|joke)\b|"
+    r"(?:just|only) (?:testing|an? (?:test|joke|example))\b|test(?: test)*\W*$|"
+    r"i (?:disagree|don't agree|do not agree)\b|not true\b|"
+    r"(?:this|that|it)(?:'s| is) (?:the )?(?:old|outdated|obsolete|not true|no longer true)\b"
 )
 # What "learned" and "root cause" name is told, not ordered; an order with a reason may be what was
 # learned.
@@ -238,6 +246,8 @@ LOG = re.compile(
     r"\s*(?:(?:fatal |compile |build )?(?:error|warning|fatal|exception)(?: [A-Z]+\d+\b|\[|:"
     r" |\()|Caused by: |Traceback |Exception in |at [\w.$]+\(|npm ERR!)"
 )
+# A diff or a mail, whose lines are others'.
+PASTE = re.compile(r"^(?:diff --git |@@ -\d|(?:From|Sent|Subject): )", re.MULTILINE)
 # `Key: value`, as in a form.
 KEY = re.compile(r"[\s*_#>-]*([A-Za-z][\w /-]{0,30}?)(?:\*\*|__)?\s?:(?:\*\*|__)?\s+\S")
 # Keys that stand beside a trailer of ours and make no form.

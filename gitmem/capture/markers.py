@@ -5,7 +5,7 @@ is offered at most. A marker is sure where all of this holds: it begins a line o
 author's own; the text behind it claims something (a statement, or a rule that lasts; no errand, no
 placeholder); no line that ends in a colon leads to it; it stands in no form of `Key: value` lines;
 no other sentence of the turn asks or orders something about a text, or takes it back; and the turn
-is short enough to be no paste. `marker_patterns` has the patterns of each.
+is no diff, no mail, and short enough to be no paste. `marker_patterns` has the patterns of each.
 
 Promise: pure, never raises; linear in the length of the text. English only.
 """
@@ -71,7 +71,8 @@ def among(sentences: list[Sentence], text: str) -> tuple[str, bool] | None:
     if not marked:
         return None
     others = [s.text for s, m in zip(sentences, found, strict=True) if m is None]
-    if len(text) <= LONGEST and not any(map(_discusses, others)):
+    pasted = len(text) > LONGEST or patterns.PASTE.search(text)
+    if not pasted and not any(map(_discusses, others)):
         lines = text.split("\n")
         for line, (type, sure) in marked:
             if sure and _plain(lines, line):
@@ -130,6 +131,8 @@ def claims(text: str, rule: bool = False) -> bool:
 
 def _marker(sentence: Sentence) -> tuple[str, bool] | None:
     text = sentence.text
+    if patterns.LAUGH.search(text):
+        return None
     named = trailer(text)
     if named is not None:
         type, said, sure = named
