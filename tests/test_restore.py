@@ -10,7 +10,7 @@ from conftest import Lab
 from test_fold import create, edit, forget, made, restore, taken_back
 
 from gitmem.core import fold, record
-from gitmem.core.errors import Refused
+from gitmem.core.errors import RefMoved, Refused
 from gitmem.core.record import Record
 from gitmem.memory import memories, remember
 from gitmem.store import Store
@@ -364,6 +364,22 @@ def test_one_memory_that_the_notes_refuse_does_not_stop_the_others(
     assert [isinstance(found, Refused) for found in done] == [False, True, False]
     now = [memories.find(store, id).memory.status for id in (one, two, three)]
     assert now == [fold.FORGOTTEN, fold.ACTIVE, fold.FORGOTTEN]
+
+
+def test_notes_that_cannot_be_written_are_tried_once_for_many_memories(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try may wait for half a minute."""
+    ids = [done.id for done in remember.remember(store, [{"body": "north"}, {"body": "south"}])]
+    tries: list[str] = []
+
+    def busy(store: Store, scope: str, *_: object) -> None:
+        tries.append(scope)
+        raise RefMoved("memories changed while writing")
+
+    monkeypatch.setattr(Store, "append", busy)
+    done = memories.each(store, ids, memories.forgetting)
+    assert [type(one) for one in done] == [RefMoved, RefMoved] and tries == ["team"]
 
 
 def test_a_restore_counts_from_the_commit_it_was_made_at(lab: Lab, repo: pathlib.Path) -> None:

@@ -149,35 +149,41 @@ def each(
     answers: list[Found | MemError] = []
     planned: dict[str, tuple[int, Change]] = {}
 
-    def write(some: list[tuple[int, Change]]) -> None:
-        try:
-            if some:
-                _write(store, [change for _, change in some])
-        except MemError as e:
-            if len(some) == 1:
-                answers[some[0][0]] = e
-            else:
-                for one in some:
-                    write([one])
-
-    def write_planned() -> None:
+    def write() -> None:
         for scope in ("team", "private"):
-            write([one for one in planned.values() if one[1].scope == scope])
+            some = [one for one in planned.values() if one[1].scope == scope]
+            refusals = _refusals(store, [change for _, change in some])
+            for (place, _), refusal in zip(some, refusals, strict=True):
+                answers[place] = refusal or answers[place]
         planned.clear()
 
     for prefix in prefixes:
         try:
             change = plan(store, prefix)
             if change.found.memory.id in planned:  # named twice: it is not what it was
-                write_planned()
+                write()
                 change = plan(store, prefix)
         except MemError as e:
             answers.append(e)
         else:
             planned[change.found.memory.id] = len(answers), change
             answers.append(change.found)
-    write_planned()
+    write()
     return answers
+
+
+def _refusals(store: Store, changes: list[Change]) -> list[MemError | None]:
+    """Writes changes of one scope; why each one was not written, None where it was."""
+    try:
+        if changes:
+            _write(store, changes)
+    except Refused as e:  # for the text of one of them
+        if len(changes) == 1:
+            return [e]
+        return [_refusals(store, [change])[0] for change in changes]
+    except MemError as e:
+        return [e] * len(changes)
+    return [None] * len(changes)
 
 
 def edit(
