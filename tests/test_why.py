@@ -321,6 +321,16 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
         lab.mem(repo, "index")
 
 
+def test_a_directory_has_what_was_moved_into_it(lab: Lab, repo: pathlib.Path) -> None:
+    about(lab, repo, "of a moved file", "src/parser.py")
+    about(lab, repo, "of a file that stays", "f0.txt")
+    lab.git(repo, "mv", "src", "lib")
+    lab.git(repo, "commit", "-q", "-m", "moved")
+    for _ in range(2):
+        assert found(repo, "lib") == {"of a moved file": ["inside"]}
+        lab.mem(repo, "index")
+
+
 def test_a_name_that_only_another_branch_has_is_said_to_be_there(
     lab: Lab, repo: pathlib.Path
 ) -> None:
