@@ -44,6 +44,9 @@ def test_a_fresh_clone_says_that_it_has_never_fetched_memories(
 ) -> None:
     assert f"hint: {NEVER}" in lab.said(fresh, "recall", "where do orders live")
     assert f"hint: {NEVER}" in lab.said(fresh, "list", "--json")
+    # A check that passes since there is nothing to check must not go unseen in CI.
+    for argv in (["check"], ["check", "--format", "github"], ["log"], ["why", "f0.txt"]):
+        assert lab.said(fresh, *argv) == f"hint: {NEVER}\n"
     assert NEVER in lab.mem(fresh, "status")
     lab.mem(fresh, "init", "--offline")
     assert "`git mem pull` looks for some" in lab.said(fresh, "list")
@@ -54,6 +57,7 @@ def test_a_fresh_clone_says_that_it_has_never_fetched_memories(
     lab.mem(fresh, "pull")
     assert OFFERED not in told(lab, fresh, source="startup")
     assert lab.said(fresh, "list") == lab.said(fresh, "recall", "orders") == ""
+    assert lab.said(fresh, "check") == lab.said(fresh, "log") == ""
 
 
 def test_memories_that_were_fetched_and_not_united_are_named(lab: Lab, fresh: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ from ..engine import anchor_state_store
 from ..render import annotations
 from ..store import Store
 from ..timeline import check
-from .common import refused
+from .common import refused, tell_elsewhere
 from .options import Answer, command, one_of, text, wants_json
 
 _ONLY = "--only " + "|".join(check.RULES)
@@ -39,6 +39,8 @@ def check_command(
         value = annotations.sarif(findings)
     elif form == "github":
         lines = annotations.github(findings)
+    if found["complete"]:
+        tell_elsewhere(store)
     return Answer(value, lines, int(bool(findings))).print(as_json)
 
 

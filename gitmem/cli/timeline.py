@@ -12,6 +12,7 @@ from ..memory import commit_hits, listing
 from ..render import diff_markdown
 from ..store import Store
 from ..timeline import bisect, branch_diff, file_lines, why
+from .common import tell_elsewhere
 from .options import (
     PATH,
     Answer,
@@ -48,6 +49,8 @@ def log_command(
         return Answer(commits, [commits or "no searchable commits in this range" + about])
     items = listing.log(store, revisions or [], limit, paths)
     nothing = "no memories in this range" + about
+    if not items:
+        tell_elsewhere(store)
     return Answer(items, _by_commit(store, items) if items else [nothing])
 
 
@@ -81,6 +84,8 @@ def why_command(
     for item in commits:
         item["why"] = [{"by": why.COMMIT, "commit": item["id"]}]
     text = chain(_explained(found, path, at, commits), _reasons(commits))
+    if not found.items:
+        tell_elsewhere(store)
     return Answer([*found.items, *commits], text, 0 if found.items else 1)
 
 
