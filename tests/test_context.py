@@ -233,7 +233,9 @@ def test_a_signature_policy_leaves_out_what_it_does_not_accept(lab: Lab) -> None
     repo = lab.repo()
     remembered(lab, repo, {"body": "nobody signed this"})
     lab.git(repo, "config", "mem.trust", "signed")
-    assert "nobody signed" not in lab.mem(repo, "context", "--format", "xml", rc=(1,))
+    told = lab.mem(repo, "context", "--format", "xml", rc=(1,))
+    assert "nobody signed" not in told and "no memories here yet" not in told
+    assert "no memory here passes mem.trust (signed)" in told
 
 
 class Place:

@@ -87,7 +87,8 @@ def build(
     """
     facts = head_facts.read(cache, here.head)
     session = session_lines or {}
-    policy = trust.Trust(here.settings, here.home).injectable(cache, only or Filter())
+    wanted = only or Filter()
+    policy = trust.Trust(here.settings, here.home).injectable(cache, wanted)
     eligible = reinstated.seen_from(cache, policy, "" if only else here.head)
     total = eligible.count(cache)
     tokens, tier = _budget(here, budget, total, facts)
@@ -110,6 +111,8 @@ def build(
         candidates.gather(facts, _branch_terms(here.branch), session.get("touched", ()), repeated)
         items = candidates.items(here, block, set(repeated), aged, look)
         context_select.choose(block, items)
+    elif policy is not wanted and wanted.count(cache):
+        block.absent = f"no memory here passes mem.trust ({here.settings['trust']})"
     else:
         block.absent = unfetched.message(here) or block.absent
     known = facts.current or not here.head
