@@ -21,9 +21,9 @@ from ..engine import cache_lock
 from ..engine.cache import Cache
 from ..git import memfile
 from ..store import Store
+from .doomed_objects import TELLING
 
 _PIECE = 32  # bytes of text that give it away
-_WHOLE = 16  # of a line that is no record; shorter ones stand in any file
 _STRIDE = 1000  # a page of the cache holds several pieces of a text that runs through it
 _PATIENCE = 2.0  # seconds to wait for readers of the cache
 _FAMILY = re.compile(r"(?:index|history)-[0-9]+\.db")
@@ -44,7 +44,7 @@ def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
     text as JSON has it. `other`: a line that is no record, to be found whole.
     """
     out: set[bytes] = set()
-    if len(other) >= _WHOLE:
+    if len(other) >= TELLING:
         out.update([other, *as_json(other.decode("utf-8", "replace"))])
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:

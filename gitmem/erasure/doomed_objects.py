@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Reading these takes some seconds; finding out what branches reach takes no less.
 MANY, MUCH = 300_000, 1 << 30
 LARGEST = 32 * 1024 * 1024  # bytes of a blob that is read whole, whatever names it
-_TELLING = 16  # bytes of a line that is no record; a shorter one may stand in any file
+TELLING = 16  # bytes of a line that is no record; a shorter one may stand in any file
 _SHORTEST = 20  # hex digits a note's name keeps below its directories
 _KNOWN = 200_000  # harmless lines that are remembered: each stands in every state of a note
 _ROW = "%(objecttype) %(objectsize) %(objectname)"
@@ -124,7 +124,7 @@ class DoomedObjects:
                 self.ids.update(id.decode() for id in ids)
                 return True
             elif note:
-                self.strange.update([line] if len(line) >= _TELLING else [])
+                self.strange.update([line] if len(line) >= TELLING else [])
                 return True
         return False
 

@@ -27,13 +27,12 @@ from ..git import config, reflock
 from ..notes.history import History
 from ..notes.notetree import PURGED
 from ..store import Store
-from . import cache_scrub, erase, purge_target, tombstones
+from . import cache_scrub, doomed_objects, erase, purge_target, tombstones
 from .erase import Report as Report
 from .purge_target import Target as Target
 from .purge_target import find as find
 
 _LOG = "the reflog of "
-_LONG = 16  # bytes of a line that is searched for as it is; shorter ones stand everywhere
 MESSAGE = "git mem: purge 1 memory"
 
 
@@ -104,7 +103,7 @@ def _carry_through(store: Store, target: Target, alone: bool) -> tuple[Report, l
     others = bool(by_version) and not only
     hints = [i.encode() for i in ids]
     if others:
-        hints = [target.line] if alone and len(target.line) >= _LONG else []
+        hints = [target.line] if alone and len(target.line) >= doomed_objects.TELLING else []
     found: dict[str, Record] = {}
 
     def doom(line: bytes) -> bool:

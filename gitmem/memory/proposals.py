@@ -243,7 +243,7 @@ def accept(
     *,
     team: bool = False,
     allow_secret: bool = False,
-) -> Proposal:
+) -> None:
     """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: its new
     text; `team`: the team's notes may change. Where it raises, nothing has changed.
     """
@@ -276,7 +276,6 @@ def accept(
     if proposal.kind == CONTRADICTION and not text:
         usage_records.contradict(store, [other])  # it is called wrong, also if it comes back
     review_records.decide(store, [(proposal, ACCEPTED, id, {"kind": proposal.kind})])
-    return proposal
 
 
 def _chosen(proposal: Proposal, keep: str, text: str) -> str:
