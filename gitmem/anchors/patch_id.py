@@ -118,7 +118,8 @@ class PatchIds:
     def learn(self, commits: Iterable[str]) -> bool:
         """Sees to it that the patch-ids of these commits are known; False where time ran out."""
         asked = list(dict.fromkeys(commits))
-        rows = self._select("SELECT commit_id FROM patch_id WHERE commit_id", asked)
+        sql = "SELECT commit_id FROM patch_id WHERE commit_id IN {}"
+        rows = self.cache.among(sql, map(bytes.fromhex, asked))
         known = self._new.keys() | {commit.hex() for (commit,) in rows}
         missing = [c for c in asked if c not in known]
         done = 0
@@ -130,8 +131,8 @@ class PatchIds:
 
     def of_branches(self, bases: Mapping[str, str]) -> dict[str, str]:
         """{tip: patch-id of all that changed since its base, "" for none}, as time allows."""
-        sql = "SELECT tip, base, id FROM branch_patch_id WHERE tip"
-        rows = self._select(sql, sorted(bases))
+        sql = "SELECT tip, base, id FROM branch_patch_id WHERE tip IN {}"
+        rows = self.cache.among(sql, map(bytes.fromhex, bases))
         known = {(tip.hex(), base.hex()): id.hex() for tip, base, id in rows} | self._branches
         missing = [f"{tip} {base}" for tip, base in bases.items() if (tip, base) not in known]
         for line, id in self._make(missing):
@@ -160,27 +161,23 @@ class PatchIds:
     def of_commits(self, commits: Iterable[str]) -> dict[str, str]:
         """{commit: patch-id} of those whose patch-id is known and not empty."""
         asked = list(commits)
-        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND commit_id"
-        out = {c.hex(): id.hex() for c, id in self._select(sql, asked)}
+        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND commit_id IN {}"
+        rows = self.cache.among(sql, map(bytes.fromhex, asked))
+        out = {c.hex(): id.hex() for c, id in rows}
         out.update((c, id) for c in asked if (id := self._new.get(c)))
         return out
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
         """{patch-id: commits known to have it}."""
         wanted = {id for id in ids if id}
-        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND id"
-        known = [(commit.hex(), id.hex()) for commit, id in self._select(sql, sorted(wanted))]
+        sql = "SELECT commit_id, id FROM patch_id WHERE id <> x'' AND id IN {}"
+        rows = self.cache.among(sql, map(bytes.fromhex, sorted(wanted)))
+        known = [(commit.hex(), id.hex()) for commit, id in rows]
         out: dict[str, list[str]] = {}
         for commit, id in (*self._new.items(), *known):
             if id in wanted:
                 out.setdefault(id, []).append(commit)
         return out
-
-    def _select(self, sql: str, ids: list[str]) -> Iterator[tuple[Any, ...]]:
-        """Rows of a query that ends with a column of ids, for any number of them."""
-        for i in range(0, len(ids), 500):
-            part = [bytes.fromhex(id) for id in ids[i : i + 500]]
-            yield from self.cache.db.execute(f"{sql} IN ({','.join('?' * len(part))})", part)
 
     def note(self, sql: str, *values: object) -> None:
         self._notes.append((sql, values))
