@@ -80,8 +80,8 @@ def drain(
     handle: Handle,
     later: bool = True,
     log: Callable[[str], object] = lambda text: None,
-) -> int:
-    """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
+) -> None:
+    """Hands all waiting lines to `handle`, in their order. One process at a time.
 
     The lines that `handle` returns failed, and are kept for a later drain (`later`: this is one),
     as far as there is room. `log` is told of lines that are given up. Raises OSError where failed
@@ -89,7 +89,7 @@ def drain(
     """
     expire(mem_dir)
     taken, again, kept = (os.path.join(mem_dir, name) for name in (_TAKEN, _AGAIN, _LATER))
-    count = lost = 0
+    lost = 0
 
     def keep(failed: list[bytes] | None) -> None:
         nonlocal lost
@@ -97,17 +97,16 @@ def drain(
 
     try:
         if os.path.lexists(again):
-            count += _alone(again, handle, keep, log)
+            _alone(again, handle, keep, log)
         if _move(taken, again):
-            count += _alone(again, handle, keep, log)
+            _alone(again, handle, keep, log)
         for name in (*((_LATER,) if later else ()), _OLD, _NOW):
             if _move(os.path.join(mem_dir, name), taken):
-                count += _read(taken, handle, keep)
+                _read(taken, handle, keep)
     finally:
         if lost:
             log(f"{lost} events given up: too many that failed wait for another try")
     _unlink(os.path.join(mem_dir, _SINCE))
-    return count
 
 
 def waiting(mem_dir: str) -> bool:
@@ -223,10 +222,9 @@ def refuse(common_dir: str) -> None:
         pass
 
 
-def _read(path: str, handle: Handle, keep: Callable[[list[bytes] | None], None]) -> int:
+def _read(path: str, handle: Handle, keep: Callable[[list[bytes] | None], None]) -> None:
     """Hands out the lines of a renamed file, also those that still come; removes it."""
     renamed = time.monotonic()
-    count = 0
     rest = b""
     with open(memfile.opened(path), "rb") as f:
         while True:
@@ -234,14 +232,12 @@ def _read(path: str, handle: Handle, keep: Callable[[list[bytes] | None], None])
             lines = [line for line in whole if line]
             if lines:
                 keep(handle(lines))
-                count += len(lines)
             left = renamed + _SETTLE - time.monotonic()
             if left > 0:
                 time.sleep(left)
             elif not lines:
                 break
     _unlink(path)
-    return count
 
 
 def _alone(
@@ -249,7 +245,7 @@ def _alone(
     handle: Handle,
     keep: Callable[[list[bytes] | None], None],
     log: Callable[[str], object],
-) -> int:
+) -> None:
     """Hands out the lines of a file one by one, and removes it. How far it came stands in the file
     itself, in bytes that are there already: a full disk has no others.
     """
@@ -286,7 +282,6 @@ def _alone(
                 write(at, b"\n" * len(line))
             at += len(line) + 1
     _unlink(path)
-    return sum(map(bool, lines)) - killers
 
 
 def _keep(path: str, lines: list[bytes]) -> int:
