@@ -54,7 +54,7 @@ def _append(store: Store, scope: str, marks: Marks) -> int:
     return len(marks)
 
 
-def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
+def missing(store: Store, scope: str) -> Marks:
     """The marks that no record states yet, of commits and branches beside the main lines.
 
     A branch is marked when its tip is on a remote, or was squashed: until then it may grow.
@@ -79,8 +79,8 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> Marks:
         beside = [chain for chain in chains if not any(map(reached.contains, chain))]
         commits = sorted({c for chain in beside for c in chain})
         for head in main:  # learns which branches were squashed, of those that are not on a remote
-            anchor_state.states(repo, cache, commits, head, seconds, kept=False)
-        ids = PatchIds(repo, cache, seconds)
+            anchor_state.states(repo, cache, commits, head, PUBLISH, kept=False)
+        ids = PatchIds(repo, cache, PUBLISH)
         stated = marks_of(cache, commits)
         commits = [c for c in commits if c in reached.beyond]
         grown, whole = equivalent_commits.grown_branches(repo, ids, commits, main)

@@ -1,7 +1,8 @@
 """What a path was called before, and what it is called now, as `git log --follow` says.
 
 Promise: git decides, in three processes for a file that is there, two more for each rename of one
-that is not, and at most `seconds`. Where time ran out, or an object is not here, `whole` is false.
+that is not, and for at most PATIENCE. Where time ran out, or an object is not here, `whole` is
+false.
 
 `path_removals` follows many paths forwards from commits that are known to have them; here one path
 is asked about that may never have been in a memory.
@@ -49,7 +50,7 @@ class Names:
         return list(dict.fromkeys(record.clean(name) for name in names if name))
 
 
-def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
+def at(repo: Repo, cache: Cache, revision: str, path: str) -> Names:
     """The names of a path (from the top of the tree, "." for it) at a commit, "" for none."""
     found = Names(path)
     if path == ".":
@@ -57,7 +58,7 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         return found
     if not revision:
         return found
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE
     found.kind = _kind_of(repo, revision, path)
     if found.kind:
         found.now = path
