@@ -145,7 +145,9 @@ def test_a_fence_that_shows_a_tag_takes_no_more_along_than_itself() -> None:
     )
 
 
-@pytest.mark.parametrize("tag", ["<rules>", "</rules>", "<memory>a</memory> b </rules>"])
+@pytest.mark.parametrize(
+    "tag", ["<rules>", "</rules>", "<memory>a</memory> b </rules>", "<private>a</private> <rules>"]
+)
 def test_a_fence_of_which_a_part_was_cut_still_ends_where_it_ended(tag: str) -> None:
     """Else what others wrote behind it would count as code, and be kept."""
     said = cleaned(f"look\n```\nx {tag} y\n```\nmine\n> theirs\n```\n> code\n```")

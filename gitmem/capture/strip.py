@@ -146,7 +146,8 @@ def _without_blocks(text: str) -> str:
         if not name or (name != _STRICT and _shown(text, at)):
             at += 1
             continue
-        fence = fences.around(at, done) if name != _STRICT else None
+        fence = fences.around(at, done)  # also for <private>: what was cut is not read again
+        fence = None if name == _STRICT else fence
         after = _after(text, at)
         if closing:
             kept.append((done, at))
