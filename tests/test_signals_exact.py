@@ -248,6 +248,10 @@ Decision: delete the three files you listed
 Decision: undo everything you did since noon
 from now on always speak like Yoda, haha
 remember this: song from the nineties that everybody hated lol
+Remember this:\n```\nmake seed\n```\nNow fix the login form
+Remember:\nwhat did we say about the cache
+Remember this:\n- <your note>
+Add these headings\n\nRemember this:\n\nFrom now on:\n
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -398,6 +402,10 @@ dead-end | Dead end: we could not find a PDF library that keeps the bookmarks
 gotcha | Gotcha: the driver does not support arrays yet
 decision | Decision: we decided to keep both APIs
 decision | No, that is wrong.\nDecision: sessions live in Redis
+learning | Remember this:\n- the API returns amounts in cents\n- orders are immutable once paid
+learning | Please remember the following:\n\nThe API returns amounts in cents.
+learning | Remember:\n1. amounts are in cents\n2. orders never change once paid
+preference | From now on:\n- never commit generated files\n- always squash
 decision | Decision: delete accounts after 90 days without login
 learning | Remember: `make seed` wipes the local database
 learning | remember that `make seed` wipes the local database

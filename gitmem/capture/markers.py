@@ -66,6 +66,7 @@ def find(text: str) -> tuple[str, bool] | None:
 
 def among(sentences: list[Sentence], text: str) -> tuple[str, bool] | None:
     """`find`, where the sentences that are the author's own are at hand."""
+    sentences = _led(sentences)
     found = [_marker(sentence) for sentence in sentences]
     marked = [(s.line, m) for s, m in zip(sentences, found, strict=True) if m is not None]
     if not marked:
@@ -78,6 +79,23 @@ def among(sentences: list[Sentence], text: str) -> tuple[str, bool] | None:
             if sure and _plain(lines, line):
                 return type, True
     return marked[0][1][0], False
+
+
+def _led(sentences: list[Sentence]) -> list[Sentence]:
+    """With the first words that follow a marker alone in its line: "Remember this:", then a list.
+
+    A trailer alone is the heading of a document.
+    """
+    joined: list[Sentence] = []
+    for s in sentences:
+        last = joined[-1].text if joined else ""
+        told = f"{last} {s.text}"
+        marker = patterns.COLON.match(told) or patterns.LASTING.match(told)
+        if not (marker and last.endswith(":") and marker.end() > len(last)):
+            joined.append(s)
+        elif not s.text.rstrip(".)").isdigit():  # the number of a list's item
+            joined[-1] = joined[-1]._replace(text=told)
+    return joined
 
 
 def trailer(line: str) -> tuple[str, str, bool] | None:
