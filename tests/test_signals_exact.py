@@ -402,6 +402,9 @@ dead-end | Dead end: we could not find a PDF library that keeps the bookmarks
 gotcha | Gotcha: the driver does not support arrays yet
 decision | Decision: we decided to keep both APIs
 decision | No, that is wrong.\nDecision: sessions live in Redis
+gotcha | Gotcha: the same event may arrive twice
+learning | Remember: your changes to generated files are lost
+learning | Remember: today's rates are cached for an hour
 learning | Remember this:\n- the API returns amounts in cents\n- orders are immutable once paid
 learning | Please remember the following:\n\nThe API returns amounts in cents.
 learning | Remember:\n1. amounts are in cents\n2. orders never change once paid
@@ -451,9 +454,14 @@ def test_what_its_author_wants_kept_is_stored_with_its_type(line: str) -> None:
         ("remember that function and rename it to parse_header", False),
         ("Remember that bug from yesterday", False),
         ("remember that one", False),
+        ("Remember: you must never run migrations on production", True),
+        ("Learned: you can't cancel a refund once it is sent", True),
+        ("Learned: we need to warm the cache before the benchmark", True),
+        ("Remember: you still have to fix the footer", False),
+        ("Decision: looks good to me", False),
     ],
 )
-def test_what_may_be_a_clause_behind_remember_that_is_offered(text: str, offered: bool) -> None:
+def test_what_may_be_meant_to_last_is_offered(text: str, offered: bool) -> None:
     judged = classify.judge("user", text)
     assert judged.tier == (classify.SUGGEST if offered else classify.SKIP)
 

@@ -108,8 +108,9 @@ BLANK = pattern(
 POINTS = pattern(
     r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d|\S+\W*$)|"
     r"go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |"
-    r"just )?(?:the )?same\b|(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|"
-    r"\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w"
+    r"just )?(?:the )?same(?: as\b| here\b|\W*$)|(?:approved|accepted|confirmed) (?:by|on)\b|"
+    r"(?!know\b|found\b|\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|"
+    r"\d+ ?[-–:] \w"
 )
 # Decides or names nothing so far: "postponed until May", "not found yet", "up to you".
 OPEN = pattern(
@@ -130,12 +131,16 @@ LAUGH = pattern(r"\b(?:haha+|lol)\b")
 # Talk about the work at hand: thanks, reproach, drafts.
 COMPLAINT = pattern(
     r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|"
-    r"decide|think|do|try|vote)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|"
-    r"ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|said|want|wanted|need|"
-    r"have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|"
-    r"were|are|said|promised|did|forgot|can)\b|we (?:still |also |really )*(?:need|have) to\b|"
-    r"there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |"
-    r"only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))"
+    r"decide|think|do|try|vote)\b|your (?:last|previous|answer|code|change\b)|"
+    r"you (?!need)\w+(?:ed|oke|ent|ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|"
+    r"said|wanted|was|mentioned|gave)\b|you (?:(?:still |also |already )+(?:need|have|must|"
+    r"should|can)|were|are|said|promised|did|forgot)\b|we (?:still |also |really )+(?:need|"
+    r"have) to\b|there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) "
+    r"(?:just |only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))"
+)
+# A duty: the agent's now, or anybody's for ever.
+NEEDS = pattern(
+    r"(?:you (?:need|have|must|should|can)|(?:we|i) (?:need|have) to|i (?:want|need))\b"
 )
 # `Don't … yet`: holds for now only.
 NOT_YET = pattern(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b")
@@ -152,7 +157,7 @@ JUST_NOW = pattern(
 # Something of the day: a meeting, `right now`.
 PASSING = pattern(
     r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|"
-    r"tomorrow|tonight|today|in a hurry|right now|at the moment|(?:meeting|call|lunch|"
+    r"tomorrow|tonight|today(?!')|in a hurry|right now|at the moment|(?:meeting|call|lunch|"
     r"appointment|stand-?up) .{0,30}\bin (?:an?|\w+) (?:minutes?|hours?)|for this (?:one|task|"
     r"step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|"
     r"sun)day,)\b"

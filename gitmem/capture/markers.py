@@ -132,6 +132,10 @@ def claims(text: str, rule: bool = False) -> bool:
 
     `rule`: orders may be meant to last ("Decision: move the queue").
     """
+    return _may_claim(text, rule) and not patterns.NEEDS.match(text.strip())
+
+
+def _may_claim(text: str, rule: bool) -> bool:
     said = text.strip().replace("’", "'")
     words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
     # A path or an address alone claims nothing, however many words it has.
@@ -154,7 +158,8 @@ def _marker(sentence: Sentence) -> tuple[str, bool] | None:
     named = trailer(text)
     if named is not None:
         type, said, sure = named
-        return (type, sure and sentence.first) if claims(said, rule=True) else None
+        sure = sure and sentence.first and claims(said, rule=True)
+        return (type, sure) if _may_claim(said, rule=True) else None
     if text.endswith("?"):
         return None
     lasting = patterns.LASTING.match(text)
@@ -168,9 +173,9 @@ def _marker(sentence: Sentence) -> tuple[str, bool] | None:
         return None
     rest = text[start.end() :]
     clause = _clause(rest) if that else True
-    if clause is None or not claims(rest):
+    if clause is None or not _may_claim(rest, rule=False):
         return None
-    return "preference" if _ORDER.match(rest) else "learning", clause
+    return "preference" if _ORDER.match(rest) else "learning", clause and claims(rest)
 
 
 def _clause(rest: str) -> bool | None:
