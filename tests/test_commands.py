@@ -78,6 +78,8 @@ def test_help_names_the_value_of_each_option_by_what_it_is() -> None:
         ("recall --tpye=x", "no such option: --tpye (", "git mem recall -h"),
         ("recall --xyzzy", "no such option: --xyzzy", "git mem recall -h"),
         ("model fetch --jsn", "no such option: --jsn (", "model fetch -h"),
+        ("recall --no-verify-ssl", "no such option: --no-verify-ssl", "behind `--`"),
+        ("remember --no-verify-ssl_fails", "no such option: --no-verify-ssl_fails", "behind `--`"),
         ("recall --type", "option '--type' requires an argument", "git mem recall -h"),
         ("recall -n x", "'x' is not a valid int", "git mem recall -h"),
         ("show", "missing argument 'ID...'", "git mem show -h"),

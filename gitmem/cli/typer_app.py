@@ -146,4 +146,6 @@ def _wrong_usage(e: Any, command: str) -> tuple[str, str]:
     if module_of(command):
         path = context.command_path if context else f"git mem {command}"
         hint = f"`{path} -h` shows its options"
+        if type(e).__name__ == "NoSuchOption" and command in ("recall", "remember"):
+            hint += "; a text that begins with a dash goes behind `--`"
     return message[:1].lower() + message[1:], hint
