@@ -84,6 +84,17 @@ def test_why_names_commits_that_say_why_a_file_changed(lab: Lab, repo: pathlib.P
     assert item["why"] == [{"by": "commit", "commit": item["id"]}]
 
 
+def test_why_names_commits_of_unmerged_branches_below_those_of_this_history(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    lab.git(repo, "checkout", "-q", "-b", "release")
+    lab.env["GIT_COMMITTER_DATE"] = "2026-01-09T00:00:00Z"
+    commit(lab, repo, "Newer, on the release branch\n\nThe relay asked for it.", "db/compact.py")
+    lab.git(repo, "checkout", "-q", "main")
+    found = lab.json(repo, "why", "db/compact.py", rc=(1,))
+    assert [c["title"] for c in found] == [SUBJECT, "Newer, on the release branch"]
+
+
 def test_why_follows_a_renamed_file_to_the_commits_that_explain_it(
     lab: Lab, repo: pathlib.Path
 ) -> None:

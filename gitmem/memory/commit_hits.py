@@ -17,6 +17,7 @@ from ..core.errors import GitFailed, MemError, UsageError
 from ..core.plural import many
 from ..engine import cache as cache_file
 from ..engine import commit_index, error_kinds, memory_rows
+from ..engine.anchor_state_store import UNMERGED
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.search import Search
@@ -202,7 +203,9 @@ def find(store: Store, name: str) -> dict[str, Any] | None:
 def explaining(
     store: Store, wanted: Filter, at: str, beside: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """A few newest commits that meet these conditions, have a body and no memory `beside`."""
+    """A few newest commits that meet these conditions, have a body and no memory `beside`; those
+    of unmerged branches last, as of memories.
+    """
     if store.settings["history"] == "false":
         return []
 
@@ -211,7 +214,8 @@ def explaining(
         newest = f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id LIMIT ?"
         rows = [row for (row,) in cache.db.execute(newest, (*args, 10 * _FEW))]
         found = public(cache, rows, commit_index.states(cache, at))
-        return [item for item in _others(found, beside) if item["body"]][:_FEW]
+        told = [item for item in _others(found, beside) if item["body"]]
+        return sorted(told, key=lambda item: item["anchor"]["state"] == UNMERGED)[:_FEW]
 
     return _read(store, read)
 
