@@ -334,3 +334,26 @@ def test_a_question_of_small_numbers_shows_the_memory_that_has_one(lab: Lab) -> 
     answer = lab.json(repo, "recall", "80 or 443?", rc=(0, 1))
     assert (answer["verdict"], answer["probability"]) == ("WEAK", 0)
     assert "443" in answer["hits"][0]["title"]
+
+
+@pytest.mark.parametrize(
+    "name", ["#48213", "retryBudget", "db/orders.sql", "v2.31.4", "EX_TEMPFAIL"]
+)
+def test_a_name_that_only_one_memory_has_shows_it(lab: Lab, name: str) -> None:
+    repo = lab.repo()
+    lines = [f"Note {i} on how invoices of customer group {i} are rounded" for i in range(30)]
+    lab.mem(
+        repo,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin="".join(json.dumps({"body": line}) + "\n" for line in lines),
+    )
+    lab.mem(repo, "remember", f"The queue drops old mail, see {name}")
+    question = (
+        f"was there trouble with {name} before the release, when the carousel of the landing page"
+        " flickered for visitors with slow phones, ancient browsers and a German keyboard?"
+    )
+    answer = lab.json(repo, "recall", question, rc=(0, 1))
+    assert name in answer["hits"][0]["title"] and answer["verdict"] != "MISS"
+    assert lab.json(repo, "recall", question.replace(name, "it"), rc=(0, 1))["verdict"] == "MISS"

@@ -12,7 +12,7 @@ Every prompt waits for the import: ASCII text needs no `re` and no `unicodedata`
 alone took 6 ms to compile; others load them.
 """
 
-from itertools import chain
+from itertools import chain, pairwise
 
 from gitmem.core.stem import stem
 
@@ -49,7 +49,8 @@ STOP_WORDS = frozenset(
 # A string, not a dict: str.translate pays 0.3 µs for every distinct character that a dict lacks.
 _SEPARATORS = "".join([c if c.isalnum() or c in "-./_+#" else " " for c in map(chr, range(128))])
 _JOINTS = _SEPARATORS.translate(dict.fromkeys(map(ord, "-/+#"), " "))
-_SQUEEZE = dict.fromkeys(map(ord, "-./_+#"))
+_JOINING = "-./_+#"
+_SQUEEZE = dict.fromkeys(map(ord, _JOINING))
 # Typography that editors put into English text must not send it down the slow road.
 _TYPOGRAPHY = dict.fromkeys(
     map(
@@ -95,6 +96,19 @@ def query_terms(query: str) -> list[str]:
     if len(distinct) > MAX_QUERY_TERMS:
         distinct = distinct[: MAX_QUERY_TERMS // 2] + distinct[-MAX_QUERY_TERMS // 2 :]
     return distinct
+
+
+def names(query: str) -> set[str]:
+    """The terms of whole words that are written as code, tickets and versions are, with a digit, a
+    capital behind a small letter or a sign that joins parts: `readTimeout`, `db/orders.sql`, #1234.
+    """
+    found = set()
+    for word in ends(query).split():
+        bare = word.strip(_JOINING + _PUNCTUATION + "`")
+        joined = any(c.isdigit() or c in "_./:" for c in bare)
+        if joined or any(a.islower() and b.isupper() for a, b in pairwise(bare)):
+            found.update(terms(bare)[-1:])  # the whole stands behind its parts
+    return found
 
 
 def content(query: str) -> str:
@@ -158,7 +172,7 @@ def _ascii_terms(word: str) -> list[str]:
     spaced = word.translate(_SEPARATORS)
     if " " in spaced:
         return [term for part in spaced.split() for term in _WORDS[part]]
-    name = word[: MAX_WORD * 8].strip("-./_+#")
+    name = word[: MAX_WORD * 8].strip(_JOINING)
     if len(name) == 1 and word.endswith((name + "++", name + "#")):
         return [name.lower() + ("plusplus" if word[-1] == "+" else "sharp")]
     out: list[str] = []

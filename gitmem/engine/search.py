@@ -305,9 +305,14 @@ class Question:
         return verdict.probability(values, coefficients)
 
     def covered(self, hits: Sequence[rank.Hit]) -> bool:
-        """Whether one of the first hits holds every term, in any of its fields."""
+        """Whether one of the first hits holds every term, in any of its fields, or is the only
+        memory that has a name of the question.
+        """
         found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         wanted = self.terms
+        rare = [name for name in text.names(self.query) if self.df.get(name) == 1]
+        if any(not {*said, *extra}.isdisjoint(common_words.said(rare)) for said, extra in found):
+            return True
         if not common_words.said(wanted):  # "80 or 443?": the rarest that is known is enough
             known = [term for term in wanted if self.df.get(term)]
             wanted = [min(known, key=self.df.__getitem__)] if known else []
