@@ -80,6 +80,7 @@ def clean_env(home: pathlib.Path) -> dict[str, str]:
         LANG="C.UTF-8",
         NO_COLOR="1",
         TZ="UTC",
+        GIT_MEM_PATIENCE="100",  # another load on the machine must silence no hook that is tested
         GIT_MEM_ENCODER="false",
         GIT_MEM_HISTORY="false",  # test_history turns it on: each recall would read the commits
     )  # else scores change while a worker makes vectors: test_encoding turns it on
