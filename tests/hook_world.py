@@ -112,7 +112,7 @@ def make(lab: Lab) -> Hooks:
 
 
 def poll(look: Callable[[], str], good: Callable[[str], bool]) -> str:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300  # as `conftest.until`
     while True:
         found = look()
         if good(found) or time.monotonic() > end:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from automemory_world import SECRET, fill, memory, start, write
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem.agents import events
 from gitmem.hooks import spool
@@ -172,12 +171,10 @@ def test_the_prompt_after_a_session_start_is_answered_from_what_the_client_noted
         )
 
     hook("SessionStart", source="startup")
-    limit = time.monotonic() + 30
-    while (
-        len(lab.lines(repo, "mem/private")) < 61 and time.monotonic() < limit
-    ):  # a slow machine leaves it to the worker
-        time.sleep(0.1)
-    answer = ""
-    while "espresso" not in answer and time.monotonic() < limit:
-        answer = hook("UserPromptSubmit", prompt="where can I get an espresso coffee now?")
-    assert "espresso machine" in answer
+    until(lambda: len(lab.lines(repo, "mem/private")) == 61)  # a slow machine leaves some to it
+    until(
+        lambda: (
+            "espresso machine"
+            in hook("UserPromptSubmit", prompt="where can I get an espresso coffee now?")
+        )
+    )

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 from hook_world import PROMPT, SLOW, Hooks, make
 
 from gitmem.agents import failures, protocol, session
@@ -54,12 +54,8 @@ def log(hooks: Hooks) -> str:
 
 
 def settled(hooks: Hooks) -> None:
-    end = time.monotonic() + 30
-    while (
-        any(os.path.exists(os.path.join(hooks.mem_dir, name)) for name in ("worker.pid", "spool"))
-        and time.monotonic() < end
-    ):
-        time.sleep(0.1)
+    left = [os.path.join(hooks.mem_dir, name) for name in ("worker.pid", "spool")]
+    until(lambda: not any(map(os.path.exists, left)))
 
 
 # --- input -------------------------------------------------------------------

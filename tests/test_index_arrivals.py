@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 from contextlib import closing
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
@@ -83,16 +82,14 @@ def test_more_than_two_hundred_answer_degraded_while_a_process_catches_up(lab: L
         and answer["searched"] == 1
         and answer["hits"]
     )
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+
+    def count() -> int:
         opened = cache_file.open_cache(str(repo / ".git" / "mem"), create=False)
         assert opened
-        count = opened.count()
-        opened.close()
-        if count == 202:
-            break
-        time.sleep(0.1)
-    assert count == 202
+        with closing(opened):
+            return opened.count()
+
+    until(lambda: count() == 202)
     answer = lab.json(repo, "recall", "which clock does the worker use", "--hot", rc=(0, 1))
     assert not answer["degraded"] and answer["searched"] == 202
 

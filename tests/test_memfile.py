@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 from hook_world import Hooks
 
 from gitmem.git import memfile
@@ -75,9 +75,7 @@ def busy(hooks: Hooks) -> None:
 
 def settle(repo: pathlib.Path) -> None:
     mem = memfile.directory(str(repo / ".git"))
-    end = time.monotonic() + 60
-    while (not spool.asleep(mem) or spool.waiting(mem)) and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: spool.asleep(mem) and not spool.waiting(mem))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem import worker
 from gitmem.agents import receipts, session
@@ -338,9 +338,7 @@ def test_hooks_of_a_session_leave_what_its_receipt_tells(place: Place) -> None:
         tool_response={},
     )
     assert hook("SessionEnd", reason="logout") == ""
-    end = time.monotonic() + 60
-    while not place.records() and time.monotonic() < end:
-        time.sleep(0.1)
+    until(place.records)
     (found,) = place.records()
     assert (found["session"], found["agent"], found["source"], found["end"]) == (
         UUID,
