@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitmem.capture import signals
+from gitmem.capture import markers, signals
 
 
 def kind(text: str, role: str = "user") -> str:
@@ -136,7 +136,26 @@ def test_a_choice_without_its_content_and_a_hypothesis_are_no_statements(text: s
         "the " * 20_000,
         "we " * 20_000 + "decided to go",
         ">" * 50_000,
+        "```\ncode\n```\nDecision: use Postgres for all orders that we keep",
+        "a ```b``` ~~~c~~~ Remember this: we number orders per warehouse",
     ],
 )
 def test_any_text_is_read(text: str) -> None:
     assert signals.read("user", text) is None or kind(text) in ("empty", "stated", "explicit")
+
+
+@pytest.mark.parametrize("fence", ["", "```\ncode\n```\n", "see ```a``` and ~~~\nb\n\n~~~\n"])
+@pytest.mark.parametrize(
+    ("before", "after", "sure"),
+    [
+        ("We looked at it.", "", True),
+        ("We looked at it.", "\nWe go on.", True),
+        ("The log says:", "\nWe go on.", False),
+        ("We looked at it.", "\nreporter: nobody", False),
+    ],
+)
+def test_a_marker_behind_a_code_fence_is_judged_by_its_own_line(
+    fence: str, before: str, after: str, sure: bool
+) -> None:
+    text = f"{fence}{before}\nDecision: use Postgres for all orders that we keep{after}"
+    assert markers.find(text) == ("decision", sure)

@@ -258,7 +258,7 @@ KEY = re.compile(r"[\s*_#>-]*([A-Za-z][\w /-]{0,30}?)(?:\*\*|__)?\s?:(?:\*\*|__)
 # Keys that stand beside a trailer of ours and make no form.
 REASONS = frozenset(("why", "reason", "reasons", "because", "rationale", "alternatives", "note"))
 # A Markdown code fence.
-FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+FENCE = re.compile(r"(```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z))", re.DOTALL)
 # Code in backticks, words in quotation marks.
 QUOTED = re.compile(
     r"`[^`\n]*`|\"[^\"\n]{2,400}\"|“[^”\n]{2,400}”|«[^»\n]{2,400}»|"

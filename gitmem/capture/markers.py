@@ -13,6 +13,7 @@ Promise: pure, never raises; linear in the length of the text. English only.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from . import marker_patterns as patterns
@@ -40,13 +41,14 @@ def own(text: str) -> list[Sentence]:
     """What the author says in their own name: no fenced code, no lines quoted with `>`, what stands
     in backticks or quotation marks as one word.
     """
-    plain = patterns.FENCE.sub(lambda f: "\n" * (1 + f[0].count("\n")), text).replace("’", "'")
-    # A name in backticks is the author's word; what somebody else said claims nothing.
-    plain = patterns.QUOTED.sub(lambda q: " code " if q[0][0] == "`" else " quoted ", plain)
     found: list[Sentence] = []
-    for number, line in enumerate(plain.split("\n")):
+    for number, line in _outside_fences(text):
         if line.lstrip().startswith(">"):
             continue
+        # A name in backticks is the author's word; what somebody else said claims nothing.
+        line = patterns.QUOTED.sub(
+            lambda q: " code " if q[0][0] == "`" else " quoted ", line.replace("’", "'")
+        )
         nods = True
         for part in patterns.SENTENCE.split(line):
             tag = part.lstrip()[:9].lower() == "#remember"
@@ -55,6 +57,15 @@ def own(text: str) -> list[Sentence]:
                 found.append(Sentence(said, number, nods))
                 nods = nods and word_lists.NODS.issuperset(patterns.WORD.findall(said.lower()))
     return found
+
+
+def _outside_fences(text: str) -> Iterator[tuple[int, str]]:
+    """(number, line) of what is not in a code fence; of a line that has one, each part."""
+    number = 0
+    for place, part in enumerate(patterns.FENCE.split(text)):
+        if place % 2 == 0:  # every second one is a fence
+            yield from enumerate(part.split("\n"), number)
+        number += part.count("\n")
 
 
 def find(text: str) -> tuple[str, bool] | None:
