@@ -195,6 +195,9 @@ def test_a_status_is_read_as_tools_and_people_write_it(
     [
         ("", "0001-x.md", "it states no decision"),
         ("# Only a title\n", "0001-x.md", "it states no decision"),
+        ("## Decision\n\nUse Go.\n", "0002-go.md", "it has no title"),
+        ("Status: accepted\n## Decision\n\nUse Go.\n", "0002-go.md", "it has no title"),
+        ("* Status: accepted\n", "0002-go.md", "it states no decision"),
         ("# A guide\n\nHow to deploy.\n", "deploy.md", "it states no decision"),
         ("# A guide\n\n```\n## Decision\n\nWe\n```\n", "guide.md", "it states no decision"),
         ("# {short title, representative of solved problem}\n\n## Decision Outcome\n\nx\n",

@@ -92,7 +92,9 @@ def parse(text: str, name: str = "") -> Decision | str:
     decided = [part for name, part in parts if name in _DECISION]
     is_record = decided or "status" in facts or plain != title or _NUMBERED.match(name)
     body = "\n\n".join([*decided, *(part for name, part in parts if name not in _DECISION)])
-    if not (title and body and is_record):
+    if body and not title:
+        return "it has no title"
+    if not (body and is_record):
         return "it states no decision"
     stated = facts.get("status", "").strip()
     words = re.findall(r"[a-z]+", stated.lower()) or ["accepted"]
@@ -132,7 +134,8 @@ def _parts(text: str) -> tuple[str, dict[str, str], list[tuple[str, str]]]:
             parts.append((word, [line]))
         else:
             parts[-1][1].append(line)
-    title = title or facts.get("title") or parts[0][1].pop(0)
+    first = parts[0][1]
+    title = title or facts.get("title") or (first.pop(0) if first else "")
     for name, lines in parts:
         if name in _FACTS:
             facts.setdefault(name, "\n".join(lines[1:]))
