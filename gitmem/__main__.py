@@ -114,7 +114,11 @@ def _worker(common_dir: str) -> int:
 
     _limit(worker.LIMIT, worker.MEMORY)
     common_dir = os.path.realpath(common_dir)
-    if not named and repository.found_inside_tree(common_dir, os.getcwd()):
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:  # it was removed, as a worktree may be; it may have lain in there
+        cwd = common_dir
+    if not named and repository.found_inside_tree(common_dir, cwd):
         spool.refuse(common_dir)  # a commit may have brought it
         return 0
     os.chdir(worker.home(common_dir))

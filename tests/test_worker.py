@@ -276,6 +276,20 @@ def test_a_worker_is_started_once_however_often_it_is_asked_for(lab: Lab) -> Non
     until(lambda: spool.asleep(store.repo.mem_dir) and not spool.waiting(store.repo.mem_dir))
 
 
+def test_a_worker_works_although_the_directory_it_was_started_in_is_gone(lab: Lab) -> None:
+    """A hook in a worktree starts it, and a script removes the worktree right behind its commit."""
+    repo = lab.repo()
+    (repo / ".git/mem").mkdir()
+    spool.append(str(repo / ".git/mem"), b'{"event":"post-commit"}')
+    gone = repo.parent / "gone"
+    gone.mkdir()
+    call = f'rmdir "{gone}"; exec "{sys.executable}" -EP -m gitmem worker "{store_of(repo)}"'
+    started = subprocess.Popen(["sh", "-c", call], cwd=gone, env=lab.env)
+    until(lambda: not spool.waiting(str(repo / ".git/mem")))
+    started.kill()  # it stays for what else may come
+    started.wait()
+
+
 @pytest.mark.parametrize("number", ["", "nonsense", "999999999", "99999999999999999999"])
 def test_a_worker_that_died_is_replaced(lab: Lab, number: str) -> None:
     repo = lab.repo()
