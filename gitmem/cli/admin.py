@@ -33,6 +33,7 @@ def status_command(store: Store) -> Answer:
     """Say what is stored, where, and whether the cache is up to date."""
     path, hooks = cache_file.path_of(store.repo.mem_dir), githooks.survey(store)
     remotes = remote.settings(store.repo)
+    missing = setup.missing(store, remotes)
     counted = os.path.exists(path) or any(notes.tip() for _, notes in store.sources)
     numbers: dict[str, Any] = {}
     if counted:
@@ -53,9 +54,10 @@ def status_command(store: Store) -> Answer:
         "not_shared": sync.unshared(store, remotes),
         "waiting": setup.waiting(store),
         "hooks": hooks.on,
-        "missing_settings": [f"{key} = {value}" for key, value, _ in setup.missing(store, remotes)],
+        "missing_settings": [f"{key} = {value}" for key, value, _ in missing],
     }
-    return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems)])
+    reasons = [why for _, _, why in missing]
+    return Answer(facts, [*_pairs(facts), *_remarks(store, facts, hooks.problems, reasons)])
 
 
 def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -84,7 +86,10 @@ def _pairs(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "cache", cache
 
 
-def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]]) -> Iterator[str]:
+def _remarks(
+    store: Store, facts: dict[str, Any], problems: list[tuple[str, str]], missing: list[str]
+) -> Iterator[str]:
+    """`missing`: why settings are needed that are not there."""
     for scope, notes in store.sources:
         if facts[scope] and notes.ref not in facts["refs"]:
             yield (
@@ -106,7 +111,7 @@ def _remarks(store: Store, facts: dict[str, Any], problems: list[tuple[str, str]
     for name in facts["waiting"]:
         yield f"fetched but not united yet: {name}"
         yield "  git mem sync   unites it with yours"
-    for _, _, why in setup.missing(store)[:1]:
+    for why in missing[:1]:
         yield f"not set up yet: {why}; run `git mem init`"
 
 
