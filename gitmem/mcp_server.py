@@ -164,12 +164,13 @@ def server(mem: Memories) -> MCPServer[Any]:
 class _Exact(Tool):
     """A tool that refuses arguments it does not have. The library ignores them: `scope: "private"`,
     as the command line has it, made a memory of the team's, and `tags` narrowed no question.
+    Gemini CLI 0.61 offers its model `wait_for_previous` beside every tool's own, and sends it on.
     """
 
     async def run(self, arguments: dict[str, Any], *rest: Any, **more: Any) -> Any:
         known = self.parameters["properties"]
         for name in arguments:
-            if name not in known:
+            if name not in known and name != "wait_for_previous":
                 takes = ", ".join(known) or "none"
                 raise ToolError(f"no argument '{name[:40]}'; {self.name} takes {takes}")
         return await super().run(arguments, *rest, **more)

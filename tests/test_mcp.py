@@ -186,6 +186,19 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
     assert lab.json(repo, "list") == []
 
 
+def test_what_gemini_adds_to_the_arguments_of_every_tool_is_no_reason_to_refuse(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    async def ask(client: ClientSession) -> None:
+        said = await call(client, "remember", text=TEXT, wait_for_previous=True)
+        assert said.startswith("stored ")
+        found = await call(client, "recall", query=QUESTION, wait_for_previous=False)
+        assert found.startswith("HIT: 1 among 1 memory")
+        assert await call(client, "status", wait_for_previous=True)
+
+    talk(lab, repo, ask)
+
+
 def test_what_was_hidden_before_a_refusal_is_named(lab: Lab, repo: pathlib.Path) -> None:
     ids = [lab.json(repo, "remember", f"fact {n}")["id"][:8] for n in range(3)]
 

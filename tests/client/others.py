@@ -180,7 +180,9 @@ class Gemini(Other):
         return [node, str(self.program), *trust, "--yolo", "-m", "gemini-2.5-flash", "-p", prompt]
 
     def recall(self, question: str) -> dict[str, Any]:
-        return {"tool": "mcp_git-mem_recall", "input": {"query": question}}
+        # The client offers its model this beside every tool of ours, and sends it on.
+        given = {"query": question, "wait_for_previous": False}
+        return {"tool": "mcp_git-mem_recall", "input": given}
 
 
 class Copilot(Other):
