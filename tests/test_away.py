@@ -261,6 +261,23 @@ def test_a_repair_reads_what_former_states_have_where_the_tip_is_gone(lab: Lab) 
     assert bodies(lab, repo) == {"in a former state", "the last"}
 
 
+def test_a_ref_that_begins_anew_takes_in_no_text_that_was_purged_before(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    lab.mem(repo, "remember", "to be purged")
+    lab.git(lab.root, "clone", "-q", str(repo), "old")
+    lab.git(lab.root / "old", "fetch", "-q", "origin", f"{REF}:{REF}")
+    lab.mem(repo, "remember", "lost", "--commit", "HEAD~1")
+    (found,) = [m for m in lab.json(repo, "list") if m["body"] == "to be purged"]
+    lab.mem(repo, "purge", found["id"], "--force")
+    lost = lab.git(repo, "notes", "--ref=mem/team", "list", "HEAD~1").strip()
+    (repo / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    shutil.rmtree(repo / ".git/mem")
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    lab.git(repo, "remote", "add", "origin", str(lab.root / "old"))
+    lab.mem(repo, "pull")
+    assert bodies(lab, repo) == set() and "to be purged" not in "".join(lab.lines(repo))
+
+
 def test_a_damaged_note_ends_no_command(lab: Lab) -> None:
     repo = lab.repo("repo", 2)
     lab.mem(repo, "remember", "in the damaged note", "--commit", "HEAD~1")

@@ -67,6 +67,9 @@ def _readable(notes: NoteReader, id: str) -> list[Item]:
     with contextlib.suppress(GitFailed):
         for key, line in notetree.contents(notes.git, _notes_below(notes, id)):
             parsed = record.parse(line)
+            if parsed and parsed.op == "purge":  # anywhere else it would keep no text out
+                out.append((notetree.PURGED, line))
+                continue
             anchor = parsed.data.get("commit", "") if parsed else key
             whole = isinstance(anchor, str) and len(anchor) == notes.hex_len
             about = anchor == "" or (whole and notetree.is_hex(anchor))
