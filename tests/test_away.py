@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+from contextlib import closing
 
 import pytest
 from conftest import Lab
 
 from gitmem.git.config import backup_of
+from gitmem.notes import ref_repair
+from gitmem.store import open_store
 
 REF = "refs/notes/mem/team"
 
@@ -243,6 +246,40 @@ def test_a_young_ref_of_which_every_state_lost_an_object_goes_on_with_its_lines(
     assert bodies(lab, repo) == want
     shutil.rmtree(repo / ".git/mem")
     assert bodies(lab, repo) == want
+
+
+def test_a_ref_of_which_the_reflog_has_not_every_write_begins_anew_only_when_asked(
+    lab: Lab,
+) -> None:
+    repo = lab.repo(commits=2)
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "lost", "--commit", "HEAD~1")
+    lab.git(repo, "reflog", "expire", "--expire=all", REF)
+    lab.mem(repo, "remember", "of the last write")
+    lost = lab.git(repo, "notes", "--ref=mem/team", "list", "HEAD~1").strip()
+    (disk.objects / lost[:2] / lost[2:]).unlink()
+    tip = lab.git(repo, "rev-parse", REF)
+    done = lab.run(repo, "git-mem", "remember", "refused", "--commit", "HEAD~1")
+    assert done.returncode == 1 and "doctor --repair" in done.stderr
+    assert lab.git(repo, "rev-parse", REF) == tip
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert bodies(lab, repo) == {"lost", "of the last write"}
+
+
+def test_a_ref_that_was_to_begin_anew_is_not_put_back_by_a_reader(lab: Lab) -> None:
+    """The write behind it was killed, and the cache remembers the commit that was left."""
+    repo = lab.repo()
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "one")
+    lab.mem(repo, "remember", "two")
+    want = bodies(lab, repo)
+    disk.away("blob")
+    with closing(open_store(lab.env, str(repo))) as store:
+        assert ref_repair.mend(store.repo.git, REF) == ""
+    assert bodies(lab, repo) == want
+    assert lab.git(repo, "for-each-ref", REF) == ""
+    lab.mem(repo, "remember", "three")
+    assert bodies(lab, repo) == {*want, "three"}
 
 
 def test_a_repair_reads_what_former_states_have_where_the_tip_is_gone(lab: Lab) -> None:
