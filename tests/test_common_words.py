@@ -76,6 +76,9 @@ def test_a_few_pasted_lines_and_those_with_nothing_beside_them_are_asked() -> No
         f"- {name}" for name in ("orders", "rows", "taxes", "users", "items", "rates")
     )
     assert "- taxes" in common_words.asked(f"{QUESTION}\n{names}\r\n")
+    for item in ("- ", "  * ", "3. "):
+        listed = names.replace("- ", f"{item}what a customer sees of ").replace("\n", ";\n")
+        assert "of taxes;" in common_words.asked(f"{QUESTION}\n{listed}.")
     error = "ValueError: row 17 has no 'account'"
     assert error in common_words.asked(f"why does this happen?\n```\n{error}\n```")
     assert error in common_words.asked(f"```\n{CODE}\n{error}\n```\nok, go on")

@@ -89,6 +89,7 @@ _FEW = 4  # lines of code or of a log that are part of the question: an error, a
 # Of a line's characters, signs and digits: few lines of prose have so many, most of a log have.
 _PROSE = 0.12
 _CODE_ENDS = tuple("{};([")
+_ITEM = tuple("-*•0123456789")  # begins an item of a list, and a semicolon may end that
 _LOOKED_AT = 20_000  # characters in which pasted lines are looked for
 
 
@@ -158,8 +159,8 @@ def _pasted(line: str) -> bool:
     """
     line = line.rstrip()
     signs = sum([c.isascii() and not c.isalpha() for c in line]) - line.count(" ")
-    coded = line.startswith(("    ", "\t")) or line.endswith(_CODE_ENDS)
-    return coded or signs > max(2, _PROSE * len(line))
+    coded = line.endswith(_CODE_ENDS) and not line.lstrip().startswith(_ITEM)
+    return coded or line.startswith(("    ", "\t")) or signs > max(2, _PROSE * len(line))
 
 
 def _sentences(prompt: str) -> list[str]:
