@@ -231,8 +231,9 @@ def test_memories_of_an_unmerged_branch_are_marked(lab: Lab) -> None:
 
 def test_a_signature_policy_leaves_out_what_it_does_not_accept(lab: Lab) -> None:
     repo = lab.repo()
-    remembered(lab, repo, {"body": "nobody signed this"})
     lab.git(repo, "config", "mem.trust", "signed")
+    assert "no memories here yet" in lab.mem(repo, "context", "--format", "xml", rc=(1,))
+    remembered(lab, repo, {"body": "nobody signed this"})
     told = lab.mem(repo, "context", "--format", "xml", rc=(1,))
     assert "nobody signed" not in told and "no memories here yet" not in told
     assert "no memory here passes mem.trust (signed)" in told
