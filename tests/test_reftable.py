@@ -141,3 +141,22 @@ def test_a_purged_text_in_a_former_tip_is_looked_for(lab: Lab, repo: pathlib.Pat
         assert not tombstones.settled(store, Tombstones(tombstones.purges(store)), note=False)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_young_ref_of_which_every_state_lost_an_object_goes_on_where_that_is_all(
+    lab: Lab, repo: pathlib.Path, expired: bool
+) -> None:
+    if expired:
+        lab.git(repo, "reflog", "expire", "--expire=all", REF)
+    lab.mem(repo, "remember", "the second invoice")
+    states = [lab.git(repo, "ls-tree", "-r", state) for state in (REF, f"{REF}~1")]
+    for row in "".join(states).splitlines():
+        id = row.split()[2]
+        (repo / ".git" / "objects" / id[:2] / id[2:]).unlink()
+    done = lab.run(repo, "git-mem", "remember", "the third invoice")
+    assert done.returncode == int(expired)
+    if expired:
+        lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+        lab.mem(repo, "remember", "the third invoice")
+    assert len(lab.json(repo, "list")) == 3

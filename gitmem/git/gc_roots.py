@@ -84,7 +84,10 @@ def logged(git: Git, ref: str) -> list[str]:
 
 
 def begins(git: Git, ref: str) -> bool:
-    """Whether a reflog goes back to where its ref was made; in a reftable that is not known."""
+    """Whether a reflog goes back to where its ref was made."""
+    if in_tables(git):  # behind its rows git names what the ref held before the oldest one
+        count = len(git.text("log", "-g", "--format=%H", ref, "--", ok=(0, 128)).split())
+        return count > 0 and not git.resolve(f"{ref}@{{{count}}}")
     rows = list(log_rows(os.path.join(git.common_dir, "logs", ref)))
     return bool(rows) and not rows[-1][0].strip("0")
 
