@@ -356,7 +356,7 @@ def test_a_name_that_only_one_memory_has_shows_it(lab: Lab, name: str) -> None:
     )
     answer = lab.json(repo, "recall", question, rc=(0, 1))
     assert name in answer["hits"][0]["title"] and answer["verdict"] != "MISS"
-    lab.mem(repo, "remember", "Mail of step 3.2 is read by another queue")
-    for other in ("it", "3.2"):  # a small number is no name
+    lab.mem(repo, "remember", "Mail of step 3.2 is dropped, e.g. for bots and/or crawlers")
+    for other in ("it", "3.2", "e.g.", "and/or"):  # these are no names
         other = question.replace(name, other)
         assert lab.json(repo, "recall", other, rc=(0, 1))["verdict"] == "MISS"

@@ -101,10 +101,14 @@ def query_terms(query: str) -> list[str]:
 def names(query: str) -> set[str]:
     """The terms of whole words that are written as code, tickets and versions are, with a digit, a
     capital behind a small letter or a sign that joins parts: `readTimeout`, `db/orders.sql`, #1234.
+    "and/or" and "e.g." are none.
     """
     found = set()
     for word in ends(query).split():
         bare = word.strip(_JOINING + _PUNCTUATION + "`")
+        parts = "".join([c if c.isalnum() else " " for c in bare.lower()]).split()
+        if all(len(part) == 1 or part in STOP_WORDS for part in parts):
+            continue
         joined = any(c.isdigit() or c in "_./:" for c in bare)
         if joined or any(a.islower() and b.isupper() for a, b in pairwise(bare)):
             found.update(terms(bare)[-1:])  # the whole stands behind its parts
