@@ -4,6 +4,8 @@ ends early.
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gitmem.capture import markers, signals
@@ -159,3 +161,12 @@ def test_a_marker_behind_a_code_fence_is_judged_by_its_own_line(
 ) -> None:
     text = f"{fence}{before}\nDecision: use Postgres for all orders that we keep{after}"
     assert markers.find(text) == ("decision", sure)
+
+
+@pytest.mark.parametrize(
+    "text", ["from now on" + ":" * 60_000, "so " * 10_000 + "remember:\n" + "1.\n" * 10_000]
+)
+def test_what_leads_to_a_marker_costs_no_square(text: str) -> None:
+    begun = time.process_time()
+    markers.find(text)
+    assert time.process_time() - begun < 2.0

@@ -252,6 +252,7 @@ Remember this:\n```\nmake seed\n```\nNow fix the login form
 Remember:\nwhat did we say about the cache
 Remember this:\n- <your note>
 Add these headings\n\nRemember this:\n\nFrom now on:\n
+For future reference:\nPlease shorten this entry\n\nDecision: we move to Kafka next quarter
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.

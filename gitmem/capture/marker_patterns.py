@@ -46,7 +46,7 @@ THAT = pattern(
 # `From now on …`: what follows has to be a rule.
 LASTING = pattern(
     LEAD + r"(?P<when>from (?:now|here|this point|today) on(?:wards?)?|going forward|henceforth|"
-    r"as a (?:general )?rule|in (?:the )?future)\b[,: ]+(?=\S+ \S+)"
+    r"as a (?:general )?rule|in (?:the )?future)\b[,: ]++(?=\S+ \S+)"
 )
 
 # One thing to do now, not a rule. Only as orders: at the start of a clause.

@@ -95,18 +95,28 @@ def among(sentences: list[Sentence], text: str) -> tuple[str, bool] | None:
 def _led(sentences: list[Sentence]) -> list[Sentence]:
     """With the first words that follow a marker alone in its line: "Remember this:", then a list.
 
-    A trailer alone is the heading of a document.
+    A trailer alone is the heading of a document. Words that claim nothing stay by themselves: they
+    may ask for something about a text.
     """
     joined: list[Sentence] = []
+    alone = False  # whether the last of them is such a marker
     for s in sentences:
-        last = joined[-1].text if joined else ""
-        told = f"{last} {s.text}"
-        marker = patterns.COLON.match(told) or patterns.LASTING.match(told)
-        if not (marker and last.endswith(":") and marker.end() > len(last)):
+        if alone and s.text.rstrip(".)").isdigit():  # the number of a list's item
+            continue
+        told = joined[-1]._replace(text=f"{joined[-1].text} {s.text}") if alone else s
+        if alone and _marker(told):
+            joined[-1] = told
+        else:
             joined.append(s)
-        elif not s.text.rstrip(".)").isdigit():  # the number of a list's item
-            joined[-1] = joined[-1]._replace(text=told)
+        alone = _alone(s.text)
     return joined
+
+
+def _alone(text: str) -> bool:
+    """Whether a marker that ends in a colon is all of a sentence."""
+    told = f"{text} some rule"
+    found = patterns.COLON.match(told) or patterns.LASTING.match(told)
+    return text.endswith(":") and found is not None and found.end() > len(text)
 
 
 def trailer(line: str) -> tuple[str, str, bool] | None:
