@@ -253,6 +253,7 @@ Remember:\nwhat did we say about the cache
 Remember this:\n- <your note>
 Add these headings\n\nRemember this:\n\nFrom now on:\n
 For future reference:\nPlease shorten this entry\n\nDecision: we move to Kafka next quarter
+Decision: same for the invoices
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -421,6 +422,8 @@ learning | Please remember that api.example.com blocks the runners of our CI
 preference | From now on: never commit generated files
 preference | From now on `ruff` must run before each commit
 bugfix | Root cause: `strtok` is not reentrant, two threads parsed at once
+learning | Remember: whatever you do, never run migrations on production
+gotcha | Gotcha: your call to flush() must come before close()
 """.strip().split("\n")  # noqa: E501
 
 

@@ -108,9 +108,9 @@ BLANK = pattern(
 POINTS = pattern(
     r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d|\S+\W*$)|"
     r"go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |"
-    r"just )?(?:the )?same(?: as\b| here\b|\W*$)|(?:approved|accepted|confirmed) (?:by|on)\b|"
-    r"(?!know\b|found\b|\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|"
-    r"\d+ ?[-–:] \w"
+    r"just )?(?:the )?same(?: (?:again|as|for|goes|here|one|thing|way|with)\b|\W*$)|"
+    r"(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|\w+ing\b)\w+ (?:one|it|"
+    r"them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w"
 )
 # Decides or names nothing so far: "postponed until May", "not found yet", "up to you".
 OPEN = pattern(
@@ -119,8 +119,9 @@ OPEN = pattern(
     r"deferred (?:until|till|to the next)\b|(?:it )?depends on (?:what|who|which|whether)\b|"
     r"(?:we|i|the team) (?:still )?(?:have|has|do|did|can|could|wo|will) ?(?:not|n't) (?:yet )?"
     r"(?:decided?|agreed? on|know (?:yet|why|whether|which))\b|no decision\b|"
-    r"(?:(?:we|i) (?:still )?have )?no (?:idea|preference)\b|(?:it'?s )?(?:up to you|"
-    r"your (?:call|choice|decision))\b|whatever you\b"
+    r"(?:(?:we|i) (?:still )?have )?no (?:idea|preference)\b|(?:it'?s )?(?:up to you\b|"
+    r"your (?:call|choice|decision)(?:,|\W*$))|whatever you (?:choose|decide|like|prefer|say|think|"
+    r"want)\b"
 )
 # Anywhere in the text: a placeholder, what the agent just did.
 LOOSE = pattern(
