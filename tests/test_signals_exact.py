@@ -254,6 +254,8 @@ Remember this:\n- <your note>
 Add these headings\n\nRemember this:\n\nFrom now on:\n
 For future reference:\nPlease shorten this entry\n\nDecision: we move to Kafka next quarter
 Decision: same for the invoices
+remember that button, users hate it
+remember that user's settings page
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.

@@ -214,7 +214,7 @@ def _clause(rest: str) -> bool | None:
         if word in word_lists.RELATIVE_WORDS:
             return None
     first, _, more = rest.partition(" ")
-    name = first == "code" or not (first.isalpha() and first.islower())
+    name = first == "code" or any(c.isupper() or c.isdigit() or c in "._/" for c in first)
     return name and bool(re.match(r"\w+s\b", more))  # "that Safari drops the cookie"
 
 
