@@ -426,6 +426,7 @@ preference | From now on `ruff` must run before each commit
 bugfix | Root cause: `strtok` is not reentrant, two threads parsed at once
 learning | Remember: whatever you do, never run migrations on production
 gotcha | Gotcha: your call to flush() must come before close()
+decision | Decision: 会话存Redis、不存Postgres
 """.strip().split("\n")  # noqa: E501
 
 

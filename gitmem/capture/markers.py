@@ -159,8 +159,10 @@ def claims(text: str, rule: bool = False) -> bool:
 def _may_claim(text: str, rule: bool) -> bool:
     said = text.strip().replace("’", "'")
     words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
-    # A path or an address alone claims nothing, however many words it has.
-    if len(words) < (2 if rule else 3) or said.endswith("?") or " " not in said:
+    if len(words) < (2 if rule else 3) or said.endswith("?"):
+        return False
+    # A path or an address alone claims nothing. Some scripts write sentences without blanks.
+    if " " not in said and said.isascii():
         return False
     if any(p.match(said) for p in patterns.IDLE) or patterns.LOOSE.search(said):
         return False
