@@ -181,8 +181,7 @@ def _marker(sentence: Sentence) -> tuple[str, bool] | None:
     named = trailer(text)
     if named is not None:
         type, said, sure = named
-        sure = sure and sentence.first and claims(said, rule=True)
-        return (type, sure) if _may_claim(said, rule=True) else None
+        return (type, sure and sentence.first) if _may_claim(said, rule=True) else None
     if text.endswith("?"):
         return None
     lasting = patterns.LASTING.match(text)
