@@ -117,6 +117,16 @@ def test_what_was_rejected_is_not_kept_where_its_author_marks_it(
     assert outcome.status == pipeline.KNOWN
 
 
+def test_what_would_take_a_memorys_place_is_asked_once(store: Store) -> None:
+    said = (
+        "Decision: the job queue runs on Redis",
+        "Decision: the job queue runs on NATS instead of Redis",
+        "Decision: job queue runs on NATS instead of Redis!",
+    )
+    found = [pipeline.keep(store, heard(text))[0].status for text in said]
+    assert found == [pipeline.KEPT, pipeline.SUGGESTED, pipeline.KNOWN] and len(waits(store)) == 1
+
+
 def test_what_a_person_remembered_is_not_captured_again(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:

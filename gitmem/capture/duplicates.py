@@ -105,7 +105,9 @@ class Known:
             if near >= similarity.NEAR and similarity.repeats(text, str(data["body"])):
                 return Comparison(str(data["id"]), "a memory says it already")
         for s in self._suggestions:
-            if similarity.repeats(text, s.body) and not (sure and s.state == WAITING):
+            # One that would take a memory's place was asked about, however sure it is.
+            passes = sure and s.state == WAITING and not s.words("supersedes")
+            if similarity.repeats(text, s.body) and not passes:
                 return Comparison(s.id, f"it was proposed, and is {s.state}")
         recent = self._new[-_SAME_RUN:]
         weaker = self._unsure if sure else ()
