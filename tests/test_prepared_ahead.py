@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -160,15 +161,18 @@ def test_one_process_prepares_every_list(ahead: Ahead, share: float) -> None:
 
 
 def test_what_is_added_waits_for_the_second_process_not_this_one(ahead: Ahead) -> None:
-    for at in range(0, 1000, 500):
-        ahead.add(RECORDS[at : at + 500])
+    ahead._start()
     assert ahead._process
-    os.kill(ahead._process.pid, signal.SIGSTOP)
-    for at in range(1000, 2000, 500):
-        ahead.add(RECORDS[at : at + 500])
+    pid = ahead._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    end = threading.Timer(20, os.kill, (pid, signal.SIGCONT))  # for one that waits here
+    end.start()
+    for at in range(0, 2000, 100):  # a pipe holds the first hundred
+        ahead.add(RECORDS[at : at + 100])
     left = len(ahead._begun), len(ahead._waiting)
-    os.kill(ahead._process.pid, signal.SIGCONT)
-    assert left == (1000, 1000), "this process did not wait for the first half"
+    end.cancel()
+    os.kill(pid, signal.SIGCONT)
+    assert left == (100, 1900), "this process did not wait for the first ones"
     assert prepared(ahead) == plain() and not ahead._waiting
 
 
