@@ -257,6 +257,7 @@ Decision: same for the invoices
 remember that button, users hate it
 remember that user's settings page
 See what we have\n```\nport = 1\nDecision: we use Redis for sessions\n```
+Gotcha: `a.py` and `b.py`
 """.strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.

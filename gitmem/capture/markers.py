@@ -161,6 +161,8 @@ def _may_claim(text: str, rule: bool) -> bool:
     words = [w for w in patterns.WORD.findall(said) if not w[0].isdigit()]
     if len(words) < (2 if rule else 3) or said.endswith("?"):
         return False
+    if {"code", "and", "or"}.issuperset(words):  # names alone: "`a.py` and `b.py`"
+        return False
     # A path or an address alone claims nothing. Some scripts write sentences without blanks.
     if " " not in said and said.isascii():
         return False
