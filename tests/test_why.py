@@ -303,11 +303,15 @@ def test_names_are_found_in_few_processes(
         assert len(started) <= 6
 
 
+def move_sources(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "mv", "src", "lib")
+    lab.git(repo, "commit", "-q", "-m", "moved")
+
+
 def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of the directory", "src/")
     about(lab, repo, "of a file in it", "src/parser.py")
-    lab.git(repo, "mv", "src", "lib")
-    lab.git(repo, "commit", "-q", "-m", "moved")
+    move_sources(lab, repo)
     for _ in range(2):
         assert found(repo, "lib") == {
             "of the directory": ["former name"],
@@ -324,8 +328,7 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
 def test_a_directory_has_what_was_moved_into_it(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of a moved file", "src/parser.py")
     about(lab, repo, "of a file that stays", "f0.txt")
-    lab.git(repo, "mv", "src", "lib")
-    lab.git(repo, "commit", "-q", "-m", "moved")
+    move_sources(lab, repo)
     for _ in range(2):
         assert found(repo, "lib") == {"of a moved file": ["inside"]}
         lab.mem(repo, "index")

@@ -310,8 +310,8 @@ class Question:
         """
         found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         wanted = self.terms
-        rare = [name for name in text.names(self.query) if self.df.get(name) == 1]
-        if any(not {*said, *extra}.isdisjoint(common_words.said(rare)) for said, extra in found):
+        rare = common_words.said(name for name in text.names(self.query) if self.df.get(name) == 1)
+        if rare and any(not {*said, *extra}.isdisjoint(rare) for said, extra in found):
             return True
         if not common_words.said(wanted):  # "80 or 443?": the rarest that is known is enough
             known = [term for term in wanted if self.df.get(term)]
