@@ -116,6 +116,11 @@ def said(terms: Iterable[str]) -> list[str]:
     return found
 
 
+def own(terms: Iterable[str]) -> list[str]:
+    """The terms that few projects' prompts hold, without the numbers of steps."""
+    return [term for term in said(terms) if term not in _SHARE]
+
+
 def specificity(terms: Iterable[str]) -> float:
     """How much is said of one's own: each term counts 1, less the share of projects that use it."""
     return sum([1 - _SHARE.get(term, 0.0) for term in terms])

@@ -12,7 +12,7 @@ Every prompt waits for the import: ASCII text needs no `re` and no `unicodedata`
 alone took 6 ms to compile; others load them.
 """
 
-from itertools import chain, pairwise
+from itertools import chain
 
 from gitmem.core.stem import stem
 
@@ -99,20 +99,31 @@ def query_terms(query: str) -> list[str]:
 
 
 def names(query: str) -> set[str]:
-    """The terms of whole words that are written as code, tickets and versions are, with a digit, a
-    capital behind a small letter or a sign that joins parts: `readTimeout`, `db/orders.sql`, #1234.
-    "and/or" and "e.g." are none.
+    """The terms of words that are written as names of code and tickets are, each as a whole:
+    `readTimeout`, `upload_chunk`, `db/orders.sql`, `--max-retries`, #1234, ABC-12, 4f0d2c1. "e.g.",
+    "and/or", "sha256", a bare number and what products and errors have, "OpenAI", are none.
     """
     found = set()
-    for word in ends(query).split():
-        bare = word.strip(_JOINING + _PUNCTUATION + "`")
+    for word in ends(query).translate(_SEPARATORS).split():
+        bare = word.strip(_JOINING)
         parts = "".join([c if c.isalnum() else " " for c in bare.lower()]).split()
-        if all(len(part) == 1 or part in STOP_WORDS for part in parts):
+        if len(bare) > MAX_WORD or all(len(part) == 1 or part in STOP_WORDS for part in parts):
             continue
-        joined = any(c.isdigit() or c in "_./:" for c in bare)
-        if joined or any(a.islower() and b.isupper() for a, b in pairwise(bare)):
+        if _named(word, bare):
             found.update(terms(bare)[-1:])  # the whole stands behind its parts
     return found
+
+
+def _named(word: str, bare: str) -> bool:
+    if bare.isdigit():
+        return "#" in word
+    if "-" in bare and ("--" in word or (bare[0].isupper() and bare[-1].isdigit())):
+        return True
+    if len(bare) >= 7 and all(c in _HEX for c in bare):
+        return any(c.isdigit() for c in bare)
+    if "." in bare or "_" in bare or bare.count("/") > 1:
+        return True
+    return bare[0].islower() and any(c.isupper() for c in bare)
 
 
 def content(query: str) -> str:

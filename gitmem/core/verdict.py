@@ -1,7 +1,8 @@
 """How sure one can be of an answer: HIT, WEAK or MISS, and whether an agent is told unasked.
 
 `recall` was asked, so it shows what may fit (HIT, WEAK) and says where nothing does (MISS). A
-prompt asked for nothing: it is told something only from TELL_FROM on.
+prompt asked for nothing: it is told something from TELL_FROM on, else only a memory that alone has
+a name of it.
 
 One figure decides both: the probability that the right memory is among the first hits, by a
 logistic regression over FEATURES, a careful one, since wrong answers and large stores weighed more

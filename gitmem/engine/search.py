@@ -22,7 +22,7 @@ from .cache import ENCODED, SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
     from typing import Protocol
 
     from ..embedding.reader import Read
@@ -103,9 +103,14 @@ class Search:
         if rare := text.rare(question.terms, question.df, question.count):
             match = text.match_expression(rare)
             question.lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args)
+        if names := question.names():
+            match = text.match_expression(names)
+            question.named = dict(cache.lexical(match, WEIGHTS, CANDIDATES, sql, args)).keys()
         hits, sure = self._ranked(question)
         if sure < least:
-            return [], "MISS", sure
+            hits = [hit for hit in hits if hit.row in question.named]
+            if not hits:
+                return [], "MISS", sure
         covered = question.covered(hits)
         most = max(limit * _SEEN, _LEAST)
         seen = self._in_order(hits, most)[:most]
@@ -267,6 +272,7 @@ class Question:
         self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)
         self.lexical: list[tuple[int, float]] = []  # (row, BM25) of what words found, best first
+        self.named: Set[int] = set()  # the rows that alone have one of `names`
         self.allowed: list[int] | None = None  # the rows that take part, ascending; None: all
         self._documents = documents
         self._texts: dict[int, tuple[list[str], list[str]]] = {}
@@ -274,6 +280,10 @@ class Question:
     @property
     def rows(self) -> list[int]:
         return [row for row, _ in self.lexical]
+
+    def names(self) -> list[str]:
+        """The names in it that one memory has, and few projects."""
+        return common_words.own(n for n in text.names(self.query) if self.df.get(n) == 1)
 
     def held(self, rows: Iterable[int]) -> dict[int, tuple[float, float]]:
         """{row: (cover, phrases)} of the title and body of memories."""
@@ -308,15 +318,16 @@ class Question:
         """Whether one of the first hits holds every term, in any of its fields, or is the only
         memory that has a name of the question.
         """
-        found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
-        wanted = self.terms
-        rare = common_words.said(name for name in text.names(self.query) if self.df.get(name) == 1)
-        if rare and any(not {*said, *extra}.isdisjoint(rare) for said, extra in found):
+        found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]])
+        if not self.named.isdisjoint(found):
             return True
+        wanted = self.terms
         if not common_words.said(wanted):  # "80 or 443?": the rarest that is known is enough
             known = [term for term in wanted if self.df.get(term)]
             wanted = [min(known, key=self.df.__getitem__)] if known else []
-        return bool(wanted) and any({*said, *extra}.issuperset(wanted) for said, extra in found)
+        return bool(wanted) and any(
+            {*said, *extra}.issuperset(wanted) for said, extra in found.values()
+        )
 
     def _read(self, rows: Iterable[int]) -> dict[int, tuple[list[str], list[str]]]:
         """{row: (terms of title and body, terms of the other fields)}, in the order of `rows`."""

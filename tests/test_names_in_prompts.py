@@ -1,0 +1,67 @@
+"""A prompt that names what only one memory has is told that memory, whatever else it says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Lab
+from hook_world import Hooks
+
+from gitmem.core import text
+
+
+@pytest.fixture
+def hooks(lab: Lab) -> Hooks:
+    repo = lab.repo()
+    lines = [f"Note {i} on how invoices of customer group {i} are rounded" for i in range(30)]
+    given = "".join(json.dumps({"body": line}) + "\n" for line in lines)
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=given)
+    lab.git(repo, "config", "mem.promptContext", "true")
+    return Hooks(lab, repo)
+
+
+PROMPT = (
+    "add a test for {}, in the style of the others in that folder, run the whole suite, and then"
+    " tidy up the landing page: the carousel flickers for visitors with slow phones"
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["#48213", "JIRA-482", "retryBudget", "db/orders.sql", "--drop-old", "EX_TEMPFAIL"]
+)
+def test_the_only_memory_with_a_name_of_the_prompt_is_told_alone(hooks: Hooks, name: str) -> None:
+    prompt = PROMPT.format(name)
+    hooks.lab.mem(hooks.repo, "remember", "The carousel of the landing page is lazy")
+    hooks.lab.mem(hooks.repo, "remember", f"The queue drops old mail, see {name}")
+    told = hooks.call("UserPromptSubmit", prompt=prompt)
+    assert "The queue drops old mail" in told and "carousel" not in told
+    for other in ("mail", "3.2", "e.g.", "and/or", "2026"):
+        other = prompt.replace(name, other)
+        assert "queue" not in hooks.call("UserPromptSubmit", prompt=other, session_id="s2")
+
+
+@pytest.mark.parametrize("name", ["retryBudget", "GitHub"])
+def test_a_name_that_two_memories_or_many_projects_have_says_nothing(
+    hooks: Hooks, name: str
+) -> None:
+    hooks.lab.mem(hooks.repo, "remember", f"The queue drops old mail, see {name}")
+    if name != "GitHub":
+        hooks.lab.mem(hooks.repo, "remember", f"Bounced mail is counted, see {name}")
+    assert hooks.call("UserPromptSubmit", prompt=PROMPT.format(name)) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("see readTimeout, upload_chunk and `core/db.py:12`.", "readtimeout uploadchunk coredbpi"),
+        ("fixes #1234 (JIRA-12), 4f0d2c1 with --max-retries", "1234 jira12 4f0d2c1 maxretri"),
+        ('src/engine/cache in v2.31.4 as getCollection("blog")', "srcenginecach 2·31·4 getcollect"),
+        (
+            "and/or, e.g. N/A, 2026 rows of 500MB as UTF-x: defaced plus:free commit/push -- no-op",
+            "",
+        ),
+    ],
+)
+def test_what_is_written_as_a_name(said: str, found: str) -> None:
+    assert text.names(said) == set(found.split())
