@@ -49,6 +49,13 @@ _KEEP = (
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _HIDES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+# What clients send beside a tool's own arguments. None of these words could narrow a question or
+# say how a memory is stored.
+_OF_CLIENTS = {
+    "wait_for_previous",  # Gemini CLI 0.61 offers it to its model
+    *("toolCallId", "sessionId", "action", "chatInput"),  # n8n up to 2.2.4: its whole item
+    "task_progress",  # Cline asked its model for it
+}
 
 _Answer = Callable[..., Awaitable[str]]
 _Ids = Annotated[
@@ -164,13 +171,12 @@ def server(mem: Memories) -> MCPServer[Any]:
 class _Exact(Tool):
     """A tool that refuses arguments it does not have. The library ignores them: `scope: "private"`,
     as the command line has it, made a memory of the team's, and `tags` narrowed no question.
-    Gemini CLI 0.61 offers its model `wait_for_previous` beside every tool's own, and sends it on.
     """
 
     async def run(self, arguments: dict[str, Any], *rest: Any, **more: Any) -> Any:
         known = self.parameters["properties"]
         for name in arguments:
-            if name not in known and name != "wait_for_previous":
+            if name not in known and name not in _OF_CLIENTS:
                 takes = ", ".join(known) or "none"
                 raise ToolError(f"no argument '{name[:40]}'; {self.name} takes {takes}")
         return await super().run(arguments, *rest, **more)

@@ -186,15 +186,24 @@ def test_what_is_refused_says_why_and_stores_nothing(lab: Lab, repo: pathlib.Pat
     assert lab.json(repo, "list") == []
 
 
-def test_what_gemini_adds_to_the_arguments_of_every_tool_is_no_reason_to_refuse(
-    lab: Lab, repo: pathlib.Path
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"wait_for_previous": True},
+        {"toolCallId": "call_0B", "sessionId": "8d1", "action": "sendMessage", "chatInput": "why"},
+        {"task_progress": "- [ ] ask"},
+    ],
+    ids=["gemini", "n8n", "cline"],
+)
+def test_what_a_client_adds_to_the_arguments_of_every_tool_is_no_reason_to_refuse(
+    lab: Lab, repo: pathlib.Path, added: dict[str, Any]
 ) -> None:
     async def ask(client: ClientSession) -> None:
-        said = await call(client, "remember", text=TEXT, wait_for_previous=True)
+        said = await call(client, "remember", text=TEXT, **added)
         assert said.startswith("stored ")
-        found = await call(client, "recall", query=QUESTION, wait_for_previous=False)
+        found = await call(client, "recall", query=QUESTION, **added)
         assert found.startswith("HIT: 1 among 1 memory")
-        assert await call(client, "status", wait_for_previous=True)
+        assert await call(client, "status", **added)
 
     talk(lab, repo, ask)
 
