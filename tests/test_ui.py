@@ -116,6 +116,18 @@ def test_a_page_of_the_team_says_nothing_of_private_notes(place: Place) -> None:
     assert {m["scope"] for m in private} == {"private"} and len(private) == 2
 
 
+def test_a_page_of_one_scope_says_what_a_branch_put_in_the_place_of_a_memory(place: Place) -> None:
+    lab, repo = place.lab, place.repo
+    old = lab.json(repo, "remember", "The export runs at six")["id"]
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "two")
+    new = lab.json(repo, "supersede", old, "The export runs at nine")["id"]
+    lab.git(repo, "checkout", "-q", "-")
+    shown = {m["id"]: m for m in gathered(place, "team")["memories"]}
+    assert shown[old]["superseded_by"] == [new]
+    assert shown[old]["superseded_on"]["branch"] == "topic"
+
+
 def test_hidden_characters_are_shown_as_marks(place: Place) -> None:
     place.lab.mem(place.repo, "remember", "Reads \u202eback\u202c and \u200bforth")
     (found,) = gathered(place)["memories"]

@@ -67,7 +67,7 @@ def _narrow(item: dict[str, Any], ids: set[str]) -> None:
     for name in ("alternatives", "use"):
         item.pop(name, None)
     item["confidence"] = item["stated_confidence"]
-    if item.get("superseded_by") not in ids:
+    if not ids.issuperset(item.get("superseded_by", ())):
         for name in ("superseded_by", "superseded_on"):
             item.pop(name, None)
 
