@@ -161,15 +161,12 @@ def test_supersede_replaces_and_keeps_the_trail(lab: Lab) -> None:
     )["id"]
     new = lab.json(path, "supersede", old[:8], "deploys run on Tuesdays")["id"]
     (memory,) = lab.json(path, "list")
-    assert (memory["id"], memory["type"], memory["tags"], memory["supersedes"]) == (
-        new,
-        "convention",
-        ["ops"],
-        [old],
-    )
+    kept = [memory[name] for name in ("id", "type", "tags", "supersedes")]
+    assert kept == [new, "convention", ["ops"], [old]]
     shown = lab.json(path, "show", old)
     assert shown["status"] == "superseded" and shown["superseded_by"] == [new]
-    assert {m["id"] for m in lab.json(path, "list", "--include-superseded")} == {old, new}
+    every = {m["id"]: m for m in lab.json(path, "list", "--include-superseded")}
+    assert every.keys() == {old, new} and every[old]["superseded_by"] == [new]
     assert [h["id"] for h in lab.json(path, "recall", "when do deploys run")["hits"]] == [new]
     assert fail(lab, path, "supersede", old, "x")[0] == 1
 

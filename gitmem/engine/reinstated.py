@@ -13,7 +13,7 @@ from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .cache import Cache
     from .filters import Filter
@@ -39,16 +39,20 @@ def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
 
 
 def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, str]]:
-    """{row: (ids of those that took its place, the branch, the commit where)} of the reinstated
-    ones of the rows.
-    """
-    out: dict[int, tuple[list[str], str, str]] = {}
+    """`replaced` of the reinstated ones of the rows."""
     if not rows or not cache.db.execute("SELECT 1 FROM reinstated LIMIT 1").fetchone():
-        return out
+        return {}
+    sql = "SELECT row FROM reinstated WHERE row IN {}"
+    return replaced(cache, [row for (row,) in select_in(cache.db, sql, rows)])
+
+
+def replaced(cache: Cache, rows: Iterable[int]) -> dict[int, tuple[list[str], str, str]]:
+    """{row: (ids of those that took its place, the branch, the commit where)}."""
+    out: dict[int, tuple[list[str], str, str]] = {}
     sql = (
         "SELECT m.row, b.raw, c.at FROM memory m JOIN line l ON l.n = m.line"
         " JOIN effective_cover c ON c.version = l.version JOIN line b ON b.n = c.by"
-        " WHERE m.row IN {} AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
+        " WHERE m.row IN {} ORDER BY c.by"
     )
     for row, raw, at in select_in(cache.db, sql, rows):
         found = parsed(raw)

@@ -104,9 +104,11 @@ def of_record(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_others(cache: Cache, rows: list[int], items: list[dict[str, Any]], head: str) -> None:
-    """Adds what took the place of memories elsewhere, contradicts them, or stands beside them."""
+    """Adds what took the place of memories, contradicts them, or stands beside them."""
     elsewhere = reinstated.elsewhere(cache, rows, head)
-    replaced = reinstated.told(cache, rows)
+    named = zip(rows, items, strict=True)
+    gone = {row for row, item in named if item["status"] == _STATUS[SUPERSEDED]}
+    replaced = reinstated.told(cache, rows) | reinstated.replaced(cache, gone)
     against = contradictions.of(cache, [item["id"] for item in items])
     beside = memory_rows.beside(cache, [item["id"] for item in items])
     versions = {id: _alternatives(cache, others) for id, others in beside.items()}
@@ -115,7 +117,7 @@ def _add_others(cache: Cache, rows: list[int], items: list[dict[str, Any]], head
             item["superseded_by"], branch, commit = replaced[row]
             if row in elsewhere:
                 item["status"] = _STATUS[SUPERSEDED]
-            else:
+            elif row not in gone:
                 item["superseded_on"] = {"branch": branch or None, "commit": commit}
         if item["id"] in against:
             item["contradicts"] = against[item["id"]]
