@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 
 import pytest
 from conftest import Lab
@@ -13,6 +14,7 @@ from review_world import Place
 
 from gitmem.capture import review, suggestions
 from gitmem.core import record
+from gitmem.memory import review_records
 
 SECRET = "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 
@@ -419,21 +421,50 @@ def test_a_title_is_not_left_out_of_a_merge_without_a_word(place: Place) -> None
     assert [m["body"] for m in place.memories()] == ["Use SQLite"]
 
 
+def commits(place: Place) -> int:
+    return int(place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private"))
+
+
 def test_many_are_rejected_in_one_commit_and_one_that_is_refused_stops_none(place: Place) -> None:
     a, b, c = (place.one(text) for text in ("Use SQLite", "Retry twice", "Tests run offline"))
     place.review("--reject", c)
-
-    def commits() -> int:
-        return int(place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private"))
-
-    before = commits()
+    before = commits(place)
     argv = [word for id in (a, "ffff", c, b, a[:9]) for word in ("--reject", id)]
     done = place.review(*argv, rc=(1,))
     assert [d["id"] for d in done] == [a, "ffff", c, b, a[:9]]
     status = [d["status"] for d in done]
     assert status == ["rejected", "refused", "refused", "rejected", "refused"]
     assert [d["reason"].rpartition("was ")[2] for d in done[2::2]] == ["rejected already"] * 2
-    assert commits() == before + 1 and place.review(rc=(1,)) == []
+    assert commits(place) == before + 1 and place.review(rc=(1,)) == []
+
+
+def test_many_are_accepted_in_two_commits_and_one_that_is_refused_stops_none(place: Place) -> None:
+    a, b = place.one("Use SQLite"), place.one("Retry twice")
+    before = commits(place)
+    argv = [word for id in (a[:9], "ffff", b, a) for word in ("--accept", id)]
+    done = place.review(*argv, rc=(1,))
+    assert [d["id"] for d in done] == [a, "ffff", b, a]
+    assert [d["status"] for d in done] == ["accepted", "refused", "accepted", "refused"]
+    assert done[3]["reason"].endswith("was accepted already")
+    assert {(m["id"], m["provenance"]) for m in place.memories()} == {
+        (a, "VERIFIED"),
+        (b, "VERIFIED"),
+    }
+    assert commits(place) == before + 2 and place.review(rc=(1,)) == []
+
+
+def test_many_are_accepted_as_each_would_be_alone(place: Place) -> None:
+    """One takes a memory's place, the text of one is known, two have the same text."""
+    old = place.lab.json(place.repo, "remember", "Use DuckDB", "--private")["id"]
+    a, b = place.one("Use SQLite", supersedes=[old]), place.one("Retry twice")
+    known = place.lab.json(place.repo, "remember", "Retry twice", "--private")["id"]
+    with closing(place.store()) as store:  # as another clone proposed it
+        same = [suggestions._checked(store, {"body": "Tests run offline"}) for _ in range(2)]
+        review_records.write(store, "suggestion", same)
+    c, d = (str(data["id"]) for data in same)
+    done = place.review(*(word for id in (a, b, c, d) for word in ("--accept", id)))
+    assert [d["memory"] for d in done] == [a, known, c, c]
+    assert {m["id"] for m in place.memories()} == {a, known, c}
 
 
 def test_with_nothing_to_decide_it_says_so(place: Place) -> None:

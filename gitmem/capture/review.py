@@ -9,7 +9,7 @@ suggestion, also if it was edited: `git mem purge` takes both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -84,11 +84,32 @@ def accept(
     return Outcome(suggestion, ACCEPTED, title, scope, known, replaced)
 
 
-def _store(
-    store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
-) -> tuple[str, str, str, bool, list[str]]:
-    """(id, title, scope, whether it was known, ids replaced) of the memory with its own text."""
-    # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
+def accept_new(
+    store: Store, many: Iterable[Suggestion], *, scope: str = "private", allow_secret: bool = False
+) -> list[Outcome]:
+    """Accepts those that only have to be stored, with one commit for all. The others are left to
+    `accept`, which says why one is refused.
+    """
+    texts, new = remember.Known(store), []
+    for suggestion in many:
+        own = suggestions.digests(suggestion)
+        texts.look_up(set(), {*own})
+        waits = suggestion.state == WAITING and not _replaceable(store, suggestion)
+        if waits and texts.digests.keys().isdisjoint(own):
+            texts.digests.update(dict.fromkeys(own, (suggestion.id, scope)))
+            new.append(suggestion)
+    drafts = [{**_dated(store, s, _fields(s)), "scope": scope} for s in new]
+    results = remember.remember(store, drafts, allow_secret=allow_secret)
+    both = zip(new, results, strict=True)
+    stored = [(s, r.title) for s, r in both if (r.status, r.id) == (remember.STORED, s.id)]
+    suggestions.decide(store, [(s, ACCEPTED, s.id) for s, _ in stored])
+    return [Outcome(s, ACCEPTED, title, scope) for s, title in stored]
+
+
+def _fields(suggestion: Suggestion) -> dict[str, Any]:
+    """The memory to make of it. Whatever shapes another tool's line has, a person's word makes a
+    sound memory of it.
+    """
     fields: dict[str, Any] = {
         f.name: suggestion.words(f.name) if f.kind in ENTRIES else suggestion.text(f.name)
         for f in FIELDS
@@ -96,7 +117,24 @@ def _store(
     }
     fields.update(body=suggestion.body, paths=suggestion.paths)
     fields.update(provenance="VERIFIED", confidence=SURE)
-    older = _replaceable(store, suggestion)[:1]
+    return fields
+
+
+def _dated(store: Store, suggestion: Suggestion, fields: dict[str, Any]) -> dict[str, Any]:
+    """The same at the commit, and of the time, at which it was said."""
+    head = record.object_id(suggestion.data.get("head"))
+    if head and store.repo.commit(head):
+        fields["commit"] = head
+    with suppress(Refused):
+        fields["created_at"] = record.timestamp(suggestion.text("at"))
+    return fields
+
+
+def _store(
+    store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
+) -> tuple[str, str, str, bool, list[str]]:
+    """(id, title, scope, whether it was known, ids replaced) of the memory with its own text."""
+    fields, older = _fields(suggestion), _replaceable(store, suggestion)[:1]
     sql = "SELECT id FROM memory WHERE id = ?"
     if older and not store.with_cache(lambda c: c.db.execute(sql, (suggestion.id,)).fetchone())[0]:
         id = memories.supersede(store, older[0], fields, scope=scope, allow_secret=allow_secret)
@@ -107,12 +145,8 @@ def _store(
     for same in filter(None, map(texts.digests.get, digests)):
         if same[0] != suggestion.id:  # remembered since: it has no source, or another one
             return same[0], suggestion.title, same[1], True, []
-    head = record.object_id(suggestion.data.get("head"))
-    if head and store.repo.commit(head):
-        fields["commit"] = head
-    with suppress(Refused):  # when it was said
-        fields["created_at"] = record.timestamp(suggestion.text("at"))
-    result = remember.remember(store, [{**fields, "scope": scope}], allow_secret=allow_secret)[0]
+    draft = {**_dated(store, suggestion, fields), "scope": scope}
+    result = remember.remember(store, [draft], allow_secret=allow_secret)[0]
     if result.status == remember.REFUSED:
         raise Refused(result.reason, hint=result.hint)
     known = result.status == remember.DUPLICATE and result.id != suggestion.id

@@ -2,6 +2,7 @@
 Which of two memories stays is a person's word.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..agents import automemory_export
@@ -65,7 +66,18 @@ def _accept(store: Store, item: Item, given: Decision) -> Answer:
     changes = {"body": given.text, "title": given.title, "type": given.type}
     said = {name: text for name, text in changes.items() if text}
     scope = "team" if given.team else "private"
-    done = review.accept(store, item, said, scope=scope, **allowed)
+    return _accepted(review.accept(store, item, said, scope=scope, **allowed))
+
+
+def accept_new(store: Store, items: Iterable[Suggestion], given: Decision) -> dict[str, Answer]:
+    """`review.accept_new`: {id of a suggestion: the answer}."""
+    scope = "team" if given.team else "private"
+    done = review.accept_new(store, items, scope=scope, allow_secret=given.allow_secret)
+    return {outcome.suggestion.id: _accepted(outcome) for outcome in done}
+
+
+def _accepted(done: review.Outcome) -> Answer:
+    item = done.suggestion
     instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
     named = f"{item.memory[:8]} [{done.scope}]"
     line = f"known as {named}" if done.known else f"remembered {named} {done.title}{instead}"

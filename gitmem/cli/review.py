@@ -7,6 +7,7 @@ options say.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -112,9 +113,10 @@ def _do(
             if not as_json:
                 done.print(as_json)
 
+    stored = _accept_new(store, [id for id, job in jobs if job is decide.accept], given)
     for id, job in jobs:
         try:
-            say(id, job(store, find_item(store, id), given))
+            say(id, stored.pop(id) if id in stored else job(store, find_item(store, id), given))
         except UsageError:
             if as_json and answers:
                 write_json(answers)  # what was done before
@@ -126,6 +128,24 @@ def _do(
     if as_json:
         write_json(answers)
     return 1 if any(answer["status"] == "refused" for answer in answers) else 0
+
+
+def _accept_new(store: Store, ids: list[str], given: Decision) -> dict[str, Answer]:
+    """{id as given: the answer} of the suggestions that were accepted together, with one commit;
+    the others are left to be accepted, or refused, one by one.
+    """
+    if len(ids) < 2:
+        return {}
+    items: dict[str, suggestions.Suggestion] = {}
+    for id in ids:
+        with suppress(MemError):
+            if isinstance(item := find_item(store, id), suggestions.Suggestion):
+                items[id] = item
+    try:
+        done = decide.accept_new(store, items.values(), given)
+    except MemError:
+        return {}
+    return {id: done.pop(item.id) for id, item in items.items() if item.id in done}
 
 
 def _reject(store: Store, ids: list[str]) -> list[Answer | MemError]:
