@@ -73,6 +73,7 @@ def test_names_of_files_are_left_to_the_shell() -> None:
     assert words("why", "a.py", "") == words("remember", "--title", "") == []
     named = ["claude", "sessions", "git-log", "adr", *formats.FORMATS, complete.FILES]
     assert words("import", "") == named
+    assert words("import", "adr", "") == words("import", "--team", "beads", "d") == [complete.FILES]
 
 
 @pytest.mark.quick
@@ -145,6 +146,7 @@ def test_types_tags_branches_and_remotes_of_the_repository_are_offered(
     assert list(offered(lab, repo, "list", "--type", "odd")) == ["odd-type"]
     assert list(offered(lab, repo, "recall", "--at", "to")) == ["topic/one"]
     assert list(offered(lab, repo, "diff", "main..to")) == ["main..topic/one"]
+    assert list(offered(lab, repo, "import", "git-log", "main..to")) == ["main..topic/one"]
     assert list(offered(lab, repo, "sync", "--remote", "")) == ["hub"]
 
 

@@ -48,7 +48,7 @@ def exact() -> dict[str, str]:
         "import FILE": f"claude|sessions|git-log|adr|{formats}|<file>",
         "import --from": f"{formats}|<file>",
         "import --project": TEXT,
-        "import WHERE": "<rev>|<file>",
+        "import WHERE": "<where>",
         "share ID": "<private>",
         "restore ID": "<forgotten>",
         "receipts --session": TEXT,

@@ -97,6 +97,8 @@ def words(typed: list[str]) -> Iterator[Word]:
         if command.repeated:
             operands = min(operands, len(command.operands) - 1)
         for kinds in command.operands[operands : operands + 1]:
+            if kinds == "<where>":  # of `import`
+                kinds = "<rev>" if "git-log" in before else "<file>"
             yield from _begin(last, _values(kinds, last, table))
 
 
