@@ -103,7 +103,8 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
                 brought = brought or bool(theirs if dry else refused)
                 tip = store.private.tip()
                 report.sent = sync.leaving(store, store.private, theirs)
-                secret = sync.secret_in(store, report.sent, allow_secret)
+                sent = report.sent
+                secret = sync.secret_in(store, store.private, theirs, sent, allow_secret)
                 if dry:
                     report.secret = secret
                 if dry or not tip or tip == theirs or (not report.sent and not refused):

@@ -133,7 +133,7 @@ def preview(
         report.sent = leaving(store, store.team, theirs, [line for _, line in marks])
         if report.branch:
             report.commits = there.commits_of(report.branch)
-    report.secret = secret_in(store, report.sent, allow_secret)
+        report.secret = secret_in(store, store.team, theirs, report.sent, allow_secret)
     scrub(store, report, sure=True)  # the look at the remote may have brought purged text here
     return report
 
@@ -169,7 +169,7 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
         report.sent = leaving(store, store.team, theirs)
         if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
             return ""  # the remote is ahead of us
-        if secret := secret_in(store, report.sent, allow_secret):
+        if secret := secret_in(store, store.team, theirs, report.sent, allow_secret):
             raise secret
         pushed = there.push(tip, refused, report.branch)
         if pushed.ok:
@@ -313,11 +313,20 @@ def _shown(line: bytes) -> dict[str, Any]:
     }
 
 
-def secret_in(store: Store, sent: list[dict[str, Any]], allow: bool) -> MemError | None:
-    """Why nothing may be sent: a text that would leave looks like a credential."""
+def secret_in(
+    store: Store, notes: Notes, theirs: str, sent: list[dict[str, Any]], allow: bool
+) -> MemError | None:
+    """Why nothing may be sent: a text that would leave looks like a credential. One that the notes
+    commit `theirs` has already (an amend copied it) leaves with nothing new.
+    """
     if allow or store.settings["secrets"] != "refuse":
         return None
-    for version, id, field, rule in _secrets(store, [str(item["text"]).encode() for item in sent]):
+    found = _secrets(store, [str(item["text"]).encode() for item in sent])
+    there = notes.history.commit(theirs) if found and theirs else None
+    known = {record.version_of(line) for _, line in notes.contents(there)} if there else set()
+    for version, id, field, rule in found:
+        if version in known:
+            continue
         what = _named(version, id) + ("" if id else ", which is no memory,")
         return Refused(
             f"{what} looks like it holds a secret ({_where(field, rule)})",

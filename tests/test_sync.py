@@ -391,6 +391,19 @@ def test_a_secret_does_not_leave(team: Team, lab: Lab) -> None:
     assert SECRET in team.on_hub()
 
 
+def test_an_allowed_text_that_the_remote_has_stops_no_sync_after_an_amend(
+    team: Team, lab: Lab
+) -> None:
+    a = team.clone("a")
+    lab.mem(a, "init")
+    lab.git(a, "commit", "-q", "--allow-empty", "-m", "not pushed")
+    lab.mem(a, "remember", f"the public test key is {SECRET}", "--allow-secret")
+    lab.mem(a, "sync", "--allow-secret")
+    lab.git(a, "commit", "-q", "--amend", "--allow-empty", "-m", "again")
+    assert "would go" in lab.mem(a, "sync", "--dry-run")
+    assert "1 sent" in lab.mem(a, "sync")
+
+
 def test_a_secret_that_comes_in_is_flagged_and_goes_no_further(team: Team, lab: Lab) -> None:
     a = team.clone("a")
     lab.mem(team.clone("b"), "remember", f"the key is {SECRET}", "--allow-secret")
