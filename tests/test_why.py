@@ -326,11 +326,18 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
 
 
 def test_a_directory_has_what_was_moved_into_it(lab: Lab, repo: pathlib.Path) -> None:
+    (repo / "alone.py").write_text("alone = 1\n" * 9)
+    lab.git(repo, "add", ".")
+    lab.git(repo, "commit", "-q", "-m", "a file at the top")
     about(lab, repo, "of a moved file", "src/parser.py")
+    about(lab, repo, "of a file from the top", "alone.py")
     about(lab, repo, "of a file that stays", "f0.txt")
+    lab.git(repo, "mv", "alone.py", "src")
     move_sources(lab, repo)
+    moved = {"of a moved file": ["inside"], "of a file from the top": ["inside"]}
     for _ in range(2):
-        assert found(repo, "lib") == {"of a moved file": ["inside"]}
+        assert found(repo, "lib") == moved
+        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == moved.keys()
         lab.mem(repo, "index")
 
 

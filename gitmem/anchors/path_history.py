@@ -11,12 +11,13 @@ is asked about that may never have been in a memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from ..core import record
 from ..engine import anchor_state_store
 from ..engine.cache import Cache
-from ..engine.memory_rows import bare
+from ..engine.filters import Filter
+from ..engine.memory_rows import bare, load, places
 from ..git import commit_reader
 from ..git.repository import Repo
 from . import anchor_state, path_removals, path_state
@@ -135,6 +136,38 @@ def _kept(cache: Cache, revision: str, name: str) -> list[str]:
         (revision, label, label + "/"),
     )
     return [old for (old,) in rows]
+
+
+def below(
+    repo: Repo,
+    cache: Cache,
+    revision: str,
+    directory: str,
+    wanted: Filter,
+    without: Container[int] = (),
+) -> list[tuple[int, str, str]]:
+    """[(row, path, its name now)] of what memories name that is in a directory at a revision,
+    whatever it was called before; not of the rows `without`.
+    """
+    only, args = wanted.sql()
+    sql = "SELECT DISTINCT row FROM label WHERE kind = 'path'"
+    if revision in anchor_state_store.slots(cache):
+        # Else git is asked about every path, which takes long in a large store.
+        sql = (
+            "SELECT DISTINCT row FROM head JOIN path_state USING(slot)"
+            " JOIN memory_path USING(number) WHERE commit_id = ? AND now >= ? AND now < ?"
+        )
+        args = [revision, directory + "/", directory + "0", *args]
+    found = cache.db.execute(f"{sql} AND +row IN ({only})", args)
+    rows = [row for (row,) in found if row not in without]
+    states = path_state.of_rows(repo, cache, rows, revision) if rows else {}
+    loaded = zip(rows, load(cache, rows), strict=True)
+    placed = (
+        (row, path, state.now)
+        for row, (data, _, _) in loaded
+        for (path, _, _), state in zip(places(data), states[row], strict=True)
+    )
+    return [(row, p, bare(now)) for row, p, now in placed if now.startswith(directory + "/")]
 
 
 def renamed(

@@ -257,10 +257,16 @@ def log_commits(
 
 
 def _names(store: Store, cache: Cache, paths: Sequence[str]) -> list[str]:
-    """All names that these paths have had."""
-    head, named = store.repo.head(), [path for path in paths if path != "."]
-    found = [path_history.at(store.repo, cache, head, path) for path in named]
-    return [name for names in found for name in names.labels]
+    """All names that these paths have had, and those of what moved into them."""
+    repo, head, names = store.repo, store.repo.head(), []
+    for path in paths:
+        if path != ".":
+            found = path_history.at(repo, cache, head, path)
+            names += found.labels
+            if found.kind == "tree":
+                moved = path_history.below(repo, cache, head, record.clean(found.now), Filter())
+                names += [name for _, name, now in moved if name != now]
+    return names
 
 
 def _walk(store: Store, revisions: list[str]) -> list[str]:

@@ -209,6 +209,7 @@ class Matches:
         self.cache = cache
         self.head = head
         self.asked = asked
+        self.condition = condition
         self.only, self.args = condition.sql()
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _ORDER_OF_LINES if asked.first else _ORDER
@@ -245,27 +246,14 @@ class Matches:
                 for value, row in self._labels("value >= ? AND value < ?", first, end):
                     self._add(row, INSIDE, path=value)
         if names.kind == "tree" and names.now != ".":
-            self._moved_below(record.clean(names.now) + "/")
+            self._moved_below(record.clean(names.now))
         self._by_commits(lines)
 
     def _moved_below(self, directory: str) -> None:
         """Finds memories about files that had another name before they came into a directory."""
-        sql = "SELECT DISTINCT row FROM label WHERE kind = 'path'"
-        args: tuple[str, ...] = ()
-        if self.head in anchor_state_store.slots(self.cache):
-            # Else git is asked about every path, which takes long in a large store.
-            sql = (
-                "SELECT DISTINCT row FROM head JOIN path_state USING(slot)"
-                " JOIN memory_path USING(number) WHERE commit_id = ? AND now >= ? AND now < ?"
-            )
-            args = (self.head, directory, directory[:-1] + "0")
-        found = self.cache.db.execute(f"{sql} AND +row IN ({self.only})", (*args, *self.args))
-        rows = [row for (row,) in found if row not in self.why]
-        states = path_state.of_rows(self.store.repo, self.cache, rows, self.head) if rows else {}
-        for row, (data, _, _) in zip(rows, memory_rows.load(self.cache, rows), strict=True):
-            for (path, _, _), state in zip(memory_rows.places(data), states[row], strict=True):
-                if state.now.startswith(directory):
-                    self._add(row, INSIDE, path=path, now=memory_rows.bare(state.now))
+        how = self.store.repo, self.cache, self.head, directory, self.condition
+        for row, path, now in path_history.below(*how, without={*self.why}):
+            self._add(row, INSIDE, path=path, now=now)
 
     def _spellings(self, names: path_history.Names) -> dict[str, str]:
         reasons: dict[str, str] = {}
