@@ -209,6 +209,12 @@ class Store:
                 why = "was gone or could not be read"
                 self.warn(f"warning: '{notes.ref}' {why}; it is at {tip[:12]} again")
                 notes.history.mended = ""
+        if self._waiting and not self._told:
+            self._told = True
+            self.warn(
+                f"warning: {', '.join(self._waiting)} could not be read, so memories may be"
+                " missing: what can be read of it comes back with the next write"
+            )
         gone = {id for _, notes in self.sources for id in notes.missing}
         if gone and not self._told:
             self._told = True
@@ -219,6 +225,10 @@ class Store:
                 f"warning: {many(len(gone), 'object')} of the notes cannot be read,"
                 f" so memories may be missing: {why}"
             )
+
+    @functools.cached_property
+    def _waiting(self) -> list[str]:
+        return [f"'{notes.ref}'" for _, notes in self.sources if notes.waiting()]
 
     def unread(self) -> str:
         """Which note was too large to be read, in one line, "" for none that the cache knows of."""

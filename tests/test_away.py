@@ -282,6 +282,24 @@ def test_a_ref_that_was_to_begin_anew_is_not_put_back_by_a_reader(lab: Lab) -> N
     assert bodies(lab, repo) == {*want, "three"}
 
 
+def test_what_waits_for_a_ref_that_broke_is_not_said_to_be_nothing(lab: Lab) -> None:
+    repo = lab.repo()
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "one")
+    lab.mem(repo, "remember", "two")
+    disk.away()
+    for path in (repo / ".git/mem").glob("index-*"):
+        path.unlink()
+    for _ in range(2):
+        done = lab.run(repo, "git-mem", "list")
+        assert (done.returncode, done.stdout) == (0, "no memories\n")
+        assert done.stderr.count("comes back with the next write") == 1
+    assert "its lines come back with the next write" in lab.mem(repo, "doctor", rc=(1,))
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    done = lab.run(repo, "git-mem", "list")
+    assert ("one" in done.stdout and "two" in done.stdout, done.stderr) == (True, "")
+
+
 def test_a_repair_reads_what_former_states_have_where_the_tip_is_gone(lab: Lab) -> None:
     repo = lab.repo(commits=3)
     disk = Disk(lab, repo)

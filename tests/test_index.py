@@ -82,6 +82,9 @@ class FakeNotes:
     def time(self, tip: str) -> str:
         return ""
 
+    def waiting(self) -> bool:
+        return False
+
     def reflog_size(self) -> str:
         return self.tip()
 

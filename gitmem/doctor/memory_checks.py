@@ -53,6 +53,9 @@ def _scope(store: Store, scope: str) -> Iterator[Finding]:
         text = f"{gone}; the cache still has {memories} of its memories"
         hint = f"the next write to it puts them back; {REPAIRS}"
         yield Finding(BAD, text, hint, partial(_mend, store, scope))
+    elif store.notes(scope).waiting():
+        text = f"{scope}: '{ref}' could not be read; its lines come back with the next write"
+        yield Finding(BAD, text, REPAIRS, partial(_mend, store, scope))
     else:
         yield Finding(OK, f"{scope}: no memories yet")
 

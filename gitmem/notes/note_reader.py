@@ -15,7 +15,7 @@ from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..git import gc_roots, ref_files, refs_mtime
 from ..git.gitcmd import Git
-from . import notetree
+from . import notetree, ref_repair
 from .history import Commit, History
 from .treeedit import TreeEdit
 
@@ -62,6 +62,10 @@ class NoteReader:
         except (OSError, ref_files.Unsure):
             return None
         return id if id and self.history.here(id) else None
+
+    def waiting(self) -> bool:
+        """Whether there is no ref although lines of one that broke wait for the next write."""
+        return bool(ref_repair.debts(self.git, self.ref)) and not self.tip()
 
     def time(self, tip: str) -> str:
         """When a commit of the ref was made, "" where that cannot be said."""
