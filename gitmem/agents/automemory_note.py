@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from urllib.parse import unquote
 
+from ..core import front_matter
 from ..core.digest import sha256
 from ..core.record import MAX_ITEMS, MAX_TITLE, clean
 
@@ -29,7 +30,6 @@ END = "<!-- git mem: end -->"
 PREFIX = "git-mem-"  # of files that we write
 OURS, SEAL = "git-mem", "git-mem-seal"  # in their front matter: memory id, digest of their text
 
-_MOST_FRONT = 100  # lines
 _MOST_PASSAGES = 200  # of an index
 _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,100})(?:[|#][^\[\]\n]*)?\]\]")
 # Of a stripped line. Two neighbours that match the same would cost the square of its length.
@@ -161,68 +161,16 @@ def without_ours(text: str) -> str:
 
 
 def _split(text: str) -> tuple[dict[str, str], str]:
-    """(front matter, body); keys in lower case, those of a nested mapping as `outer.inner`.
-
-    Without a closed front matter, all is body.
-    """
-    text = text.removeprefix("\ufeff")
-    lines = text.split("\n")
-    if lines[0].rstrip() == "---":
-        for end, line in enumerate(lines[1 : _MOST_FRONT + 1], 1):
-            if line.rstrip() in ("---", "..."):
-                return _front(lines[1:end]), "\n".join(lines[end + 1 :])
-    return {}, text
-
-
-def _front(lines: list[str]) -> dict[str, str]:
-    """The few shapes of YAML in such files: scalars, block scalars, one level of nesting."""
-    found: dict[str, str] = {}
-    outer = ""
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        deep = line[:1] in (" ", "\t")
-        key, colon, value = line.strip().partition(":")
-        if not colon or key.startswith(("#", "-")) or (value and value[0] not in " \t"):
-            continue
-        key, value = _bare(key).lower(), value.strip()
-        name = f"{outer}.{key}" if deep and outer else key
-        indent = len(line) - len(line.lstrip())
-        if not deep:
-            outer = "" if value else key
-        if value[:1] in ("|", ">") and len(value) <= 3:
-            block = []
-            while at < len(lines) and (
-                not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent
-            ):
-                block.append(lines[at].strip())
-                at += 1
-            found[name] = ("\n" if value[0] == "|" else " ").join(block).strip()
-        elif value.startswith("{") and value.endswith("}"):
-            for pair in value[1:-1].split(","):
-                inner, _, word = pair.partition(":")
-                found[f"{key}.{_bare(inner).lower()}"] = _bare(word)
-        elif value:
-            found.setdefault(name, _bare(value))
-    return found
+    """(front matter, body); keys in lower case. Without a closed front matter, all is body."""
+    front, body = front_matter.split(text)
+    texts = ((key, value) for key, value in (front or {}).items() if isinstance(value, str))
+    return {key.lower(): value for key, value in texts}, body
 
 
 def _heading(line: str) -> str:
     """The words of a heading, "" for another line."""
     found = _HEADING.fullmatch(line)
     return found[2].rstrip().rstrip("#").rstrip() if found else ""
-
-
-def _bare(value: str) -> str:
-    """A scalar without its quotes or trailing comment."""
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        inner = value[1:-1]
-        if value[0] == "'":
-            return inner.replace("''", "'")
-        return inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
-    return value.partition(" #")[0].strip()
 
 
 def _line(text: str) -> str:

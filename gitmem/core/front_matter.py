@@ -18,6 +18,7 @@ _KEY = re.compile(
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'#\[\]{}:-][^\s:]*(?: [^\s:]+)*))\s*:(?:\s|$)"""
 )
 _FLOW = re.compile(r"""\s*("(?:\\.|[^"\\])*"|'(?:''|[^'])*'|[^,]*)\s*(?:,|$)""")
+_FLAT = re.compile(r"\{([^\[\]{}]*)\}")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "_": "\xa0", "N": "\x85"}
 
@@ -65,7 +66,7 @@ def mapping(lines: Iterable[str]) -> dict[str, Any]:
 
 
 class _Mapping(dict[str, Any]):
-    """A mapping in block form."""
+    """A mapping in block form, or in one line that is no JSON."""
 
 
 def _value(first: str, more: list[str]) -> Any:
@@ -74,7 +75,10 @@ def _value(first: str, more: list[str]) -> Any:
     if first.startswith("#"):
         first = ""
     if first:
-        return scalar(_folded([first, *more]))
+        read = scalar(text := _folded([first, *more]))
+        if isinstance(read, str) and (flow := _FLAT.fullmatch(text)):
+            return _Mapping(mapping(pair.strip() for pair in flow[1].split(",")))
+        return read
     inner = [line for line in more if line.strip() and not line.lstrip().startswith("#")]
     if not inner:
         return ""
