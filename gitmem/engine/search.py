@@ -13,6 +13,7 @@ over SQLite; starts no process.
 
 from __future__ import annotations
 
+from itertools import chain
 from time import monotonic
 
 from ..core import common_words, overlap, rank, text, verdict
@@ -22,7 +23,7 @@ from .cache import ENCODED, SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Protocol
 
     from ..embedding.reader import Read
@@ -92,7 +93,8 @@ class Search:
         self, query: str, wanted: Filter, limit: int, least: float = 0.0
     ) -> tuple[list[rank.Hit], str, float]:
         """(hits best first, verdict, probability that the answer is among the first hits). With a
-        lower probability than `least` there are no hits, and nobody works on their order.
+        lower probability than `least` what `Question.naming` finds, mostly nothing, and nobody
+        works on the order of the others.
         """
         cache = self.cache
         question = Question(query, cache)
@@ -103,12 +105,9 @@ class Search:
         if rare := text.rare(question.terms, question.df, question.count):
             match = text.match_expression(rare)
             question.lexical = cache.lexical(match, WEIGHTS, CANDIDATES, sql, args)
-        if names := question.names():
-            match = text.match_expression(names)
-            question.named = dict(cache.lexical(match, WEIGHTS, CANDIDATES, sql, args)).keys()
         hits, sure = self._ranked(question)
         if sure < least:
-            hits = [hit for hit in hits if hit.row in question.named]
+            hits = question.naming(hits)
             if not hits:
                 return [], "MISS", sure
         covered = question.covered(hits)
@@ -272,7 +271,6 @@ class Question:
         self.df = documents.frequencies(self.terms) if self.terms else {}
         self.ceiling = rank.ceiling(self.terms, self.df, self.count)
         self.lexical: list[tuple[int, float]] = []  # (row, BM25) of what words found, best first
-        self.named: Set[int] = set()  # the rows that alone have one of `names`
         self.allowed: list[int] | None = None  # the rows that take part, ascending; None: all
         self._documents = documents
         self._texts: dict[int, tuple[list[str], list[str]]] = {}
@@ -280,10 +278,6 @@ class Question:
     @property
     def rows(self) -> list[int]:
         return [row for row, _ in self.lexical]
-
-    def names(self) -> list[str]:
-        """The names in it that one memory has, and few projects."""
-        return common_words.own(n for n in text.names(self.query) if self.df.get(n) == 1)
 
     def held(self, rows: Iterable[int]) -> dict[int, tuple[float, float]]:
         """{row: (cover, phrases)} of the title and body of memories."""
@@ -318,16 +312,24 @@ class Question:
         """Whether one of the first hits holds every term, in any of its fields, or is the only
         memory that has a name of the question.
         """
-        found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]])
-        if not self.named.isdisjoint(found):
+        if self.naming(hits):
             return True
+        found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
         wanted = self.terms
         if not common_words.said(wanted):  # "80 or 443?": the rarest that is known is enough
             known = [term for term in wanted if self.df.get(term)]
             wanted = [min(known, key=self.df.__getitem__)] if known else []
-        return bool(wanted) and any(
-            {*said, *extra}.issuperset(wanted) for said, extra in found.values()
-        )
+        return bool(wanted) and any({*said, *extra}.issuperset(wanted) for said, extra in found)
+
+    def naming(self, hits: Sequence[rank.Hit]) -> list[rank.Hit]:
+        """Those of the first hits that alone have a name of the question, one that few projects
+        have. Far behind a name says little: in "revset_graph: place heads closer" it is a heading.
+        """
+        alone = [name for name in text.names(self.query) if self.df.get(name) == 1]
+        names = set(common_words.own(alone))
+        first = hits[: verdict.LOOKED_AT] if names else ()
+        texts = self._read([hit.row for hit in first])
+        return [hit for hit in first if not names.isdisjoint(chain(*texts[hit.row]))]
 
     def _read(self, rows: Iterable[int]) -> dict[int, tuple[list[str], list[str]]]:
         """{row: (terms of title and body, terms of the other fields)}, in the order of `rows`."""

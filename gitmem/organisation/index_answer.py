@@ -97,7 +97,6 @@ def recall(
         found += index.by_meaning(vector, conditions, CANDIDATES // 2)
     documents.add(found)
     lexical = documents.bm25(words)
-    question.named = dict(documents.bm25(question.names())).keys()
     cosines = documents.cosines(table, vector, [row for row, _ in lexical])
     fused = rank.fuse(lexical, [], cosines, question.ceiling)
     first = [hit.row for hit in fused[: rank.REREAD]]
