@@ -52,6 +52,26 @@ def test_a_name_that_two_memories_or_many_projects_have_says_nothing(
 
 
 @pytest.mark.parametrize(
+    ("said", "noted"),
+    [
+        ("package.json", "package.json"),
+        ("ci.yml", "ci.yml"),
+        ("console.log", "console.log"),
+        ("macOS", "macOS"),
+        ("60 kB", "60 kB"),
+        ("UTF-8", "UTF-8"),
+        ("99.99 %", "99.99"),
+        ("jo@gmail.com", "gmail.com"),
+        ("prices.ts—urgent", "urgent"),
+        ("请修复prices.ts问题", "问题"),
+    ],
+)
+def test_what_any_project_says_is_no_name(hooks: Hooks, said: str, noted: str) -> None:
+    hooks.lab.mem(hooks.repo, "remember", f"The queue drops old mail: {noted}")
+    assert hooks.call("UserPromptSubmit", prompt=PROMPT.format(said)) == ""
+
+
+@pytest.mark.parametrize(
     ("said", "found"),
     [
         ("see readTimeout, upload_chunk and `core/db.py:12`.", "readtimeout uploadchunk coredbpi"),
@@ -64,4 +84,4 @@ def test_a_name_that_two_memories_or_many_projects_have_says_nothing(
     ],
 )
 def test_what_is_written_as_a_name(said: str, found: str) -> None:
-    assert text.names(said) == set(found.split())
+    assert text.names(said).keys() == set(found.split())

@@ -14,7 +14,7 @@ from . import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 PROJECTS = 26
 # In the prompts of how many projects a term (`text.terms`) stands, if in six or more.
@@ -72,6 +72,12 @@ SMALL_TALK = frozenset(
     "again ahead alright cool continu get go good great hello hi k let move n next nice now ok okai"
     " perfect please proce start sure thank try y ye yea yeah yep yup".split()
 )
+# Written as names are, though any project may have them.
+_ANYWHERE = frozenset(
+    "127.0.0.1 aes-256 cargo.toml ci.yml docker-compose.yml iso-8601 macos next.js node.js"
+    " node_modules package-lock.json pyproject.toml sha-1 sha-256 sha-512 tsconfig.json utf-16"
+    " utf-8 vue.js x86_64".split()
+)
 # What may stand before what is asked for; "can we" is part of a question.
 _POLITE = (
     "also", "and", "can you", "could you", "i need to", "i need you to", "i want to",
@@ -116,9 +122,19 @@ def said(terms: Iterable[str]) -> list[str]:
     return found
 
 
-def own(terms: Iterable[str]) -> list[str]:
-    """The terms that few projects' prompts hold, without the numbers of steps."""
-    return [term for term in said(terms) if term not in _SHARE]
+def own(names: Mapping[str, str]) -> list[str]:
+    """The terms of names (`text.names`) that few projects' prompts hold, without the numbers of
+    steps, and without a common word or a number that has one ending: `package.json`, 99.99.
+    """
+    return [term for term in said(names) if term not in _SHARE and not _anywhere(names[term])]
+
+
+def _anywhere(name: str) -> bool:
+    name = name.lower()
+    first, dot, ending = name.partition(".")
+    if name in _ANYWHERE or not dot or "." in ending:
+        return name in _ANYWHERE
+    return first.isdigit() or _SHARE.keys() >= set(text.terms(first))
 
 
 def specificity(terms: Iterable[str]) -> float:

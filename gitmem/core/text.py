@@ -50,6 +50,8 @@ STOP_WORDS = frozenset(
 _SEPARATORS = "".join([c if c.isalnum() or c in "-./_+#" else " " for c in map(chr, range(128))])
 _JOINTS = _SEPARATORS.translate(dict.fromkeys(map(ord, "-/+#"), " "))
 _JOINING = "-./_+#"
+# An address keeps its @: its parts, "gmail.com", are no names.
+_IN_NAMES = _SEPARATORS[:64] + "@" + _SEPARATORS[65:]
 _SQUEEZE = dict.fromkeys(map(ord, _JOINING))
 # Typography that editors put into English text must not send it down the slow road.
 _TYPOGRAPHY = dict.fromkeys(
@@ -98,19 +100,20 @@ def query_terms(query: str) -> list[str]:
     return distinct
 
 
-def names(query: str) -> set[str]:
-    """The terms of words that are written as names of code and tickets are, each as a whole:
+def names(query: str) -> dict[str, str]:
+    """{term: as written} of words that are written as names of code and tickets are, each whole:
     `readTimeout`, `upload_chunk`, `db/orders.sql`, `--max-retries`, #1234, ABC-12, 4f0d2c1. "e.g.",
-    "and/or", "sha256", a bare number and what products and errors have, "OpenAI", are none.
+    "and/or", "sha256", a bare number, "kB" and what products and errors have, "OpenAI", are none.
     """
-    found = set()
-    for word in ends(query).translate(_SEPARATORS).split():
-        bare = word.strip(_JOINING)
+    found = {}
+    # Other scripts end a name: "config.yaml—then", or no blanks beside it.
+    for word in ends(query).encode("ascii", "replace").decode().translate(_IN_NAMES).split():
+        bare = word.strip(_JOINING + "@")
         parts = "".join([c if c.isalnum() else " " for c in bare.lower()]).split()
         if len(bare) > MAX_WORD or all(len(part) == 1 or part in STOP_WORDS for part in parts):
             continue
-        if _named(word, bare):
-            found.update(terms(bare)[-1:])  # the whole stands behind its parts
+        if "@" not in bare and _named(word, bare):
+            found.update(dict.fromkeys(terms(bare)[-1:], bare))  # the whole stands behind its parts
     return found
 
 
@@ -123,7 +126,8 @@ def _named(word: str, bare: str) -> bool:
         return any(c.isdigit() for c in bare)
     if "." in bare or "_" in bare or bare.count("/") > 1:
         return True
-    return bare[0].islower() and any(c.isupper() for c in bare)
+    humped = bare[0].islower() and any(c.isupper() for c in bare)
+    return humped and (len(bare) > 6 or bare[:2].islower())  # "iPhone", "gRPC", "kB" are none
 
 
 def content(query: str) -> str:

@@ -325,8 +325,8 @@ class Question:
         """Those of the first hits that alone have a name of the question, one that few projects
         have. Far behind a name says little: in "revset_graph: place heads closer" it is a heading.
         """
-        alone = [name for name in text.names(self.query) if self.df.get(name) == 1]
-        names = set(common_words.own(alone))
+        written = text.names(self.query)
+        names = set(common_words.own({n: written[n] for n in written if self.df.get(n) == 1}))
         first = hits[: verdict.LOOKED_AT] if names else ()
         texts = self._read([hit.row for hit in first])
         return [hit for hit in first if not names.isdisjoint(chain(*texts[hit.row]))]
