@@ -453,6 +453,18 @@ def test_many_are_accepted_in_two_commits_and_one_that_is_refused_stops_none(pla
     assert commits(place) == before + 2 and place.review(rc=(1,)) == []
 
 
+def test_what_was_accepted_with_others_is_told_though_the_words_for_one_make_no_sense(
+    place: Place,
+) -> None:
+    old = place.lab.json(place.repo, "remember", "Use DuckDB", "--private")["id"]
+    wrong = place.one("Use SQLite", supersedes=[old], paths=["f0.txt:900"])
+    ids = [wrong, place.one("Retry twice"), place.one("Tests run offline")]
+    argv = [word for id in ids for word in ("--accept", id)]
+    done = place.review(*argv, rc=(2,))
+    assert [(d["id"], d["status"]) for d in done] == [(id, "accepted") for id in ids[1:]]
+    assert {m["id"] for m in place.memories()} == {old, *ids[1:]}
+
+
 def test_many_are_accepted_as_each_would_be_alone(place: Place) -> None:
     """One takes a memory's place, the text of one is known, two have the same text."""
     old = place.lab.json(place.repo, "remember", "Use DuckDB", "--private")["id"]

@@ -118,6 +118,9 @@ def _do(
         try:
             say(id, stored.pop(id) if id in stored else job(store, find_item(store, id), given))
         except UsageError:
+            for other, _ in jobs:
+                if other in stored:
+                    say(other, stored.pop(other))
             if as_json and answers:
                 write_json(answers)  # what was done before
             raise
