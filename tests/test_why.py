@@ -327,17 +327,26 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
 
 def test_a_directory_has_what_was_moved_into_it(lab: Lab, repo: pathlib.Path) -> None:
     (repo / "alone.py").write_text("alone = 1\n" * 9)
+    (repo / "old").mkdir()
+    for name in ("one", "two"):
+        (repo / "old" / f"{name}.py").write_text(f"{name} = 1\n" * 9)
     lab.git(repo, "add", ".")
     lab.git(repo, "commit", "-q", "-m", "a file at the top")
     about(lab, repo, "of a moved file", "src/parser.py")
     about(lab, repo, "of a file from the top", "alone.py")
     about(lab, repo, "of a file that stays", "f0.txt")
-    lab.git(repo, "mv", "alone.py", "src")
+    about(lab, repo, "of a directory that stays", "old")
+    about(lab, repo, "of a file moved out of it", "old/one.py")
+    lab.git(repo, "mv", "alone.py", "old/one.py", "src")
     move_sources(lab, repo)
-    moved = {"of a moved file": ["inside"], "of a file from the top": ["inside"]}
+    (repo / "alone.py").write_text("another = 1\n")
+    lab.git(repo, "add", ".")
+    lab.git(repo, "commit", "-q", "-m", "another file of the same name")
+    about(lab, repo, "of another file at the top", "alone.py")
+    moved = {"of a moved file", "of a file from the top", "of a file moved out of it"}
     for _ in range(2):
-        assert found(repo, "lib") == moved
-        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == moved.keys()
+        assert found(repo, "lib") == {body: ["inside"] for body in moved}
+        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == moved
         lab.mem(repo, "index")
 
 

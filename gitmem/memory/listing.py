@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..anchors import anchor_state, anchor_state_update, path_history, path_state
 from ..anchors.snapshot_view import Snapshot
-from ..core import record
+from ..core import fastjson, record
 from ..core.errors import GitFailed, MemError
 from ..engine import filters, memory_rows, path_state_store
 from ..engine.cache import SPACE, Cache
@@ -230,11 +230,14 @@ def log(
         elsewhere = anchors - order.keys()  # some may have been squashed into this range
         stands = anchor_state.states(store.repo, cache, elsewhere, head) if elsewhere else {}
         stood = anchor_state.places(cache, anchors)
-        names = _names(store, cache, paths)
+        names, moved = _followed(store, cache, paths, view.at_head(store, cache, Filter()))
         sql, args = view.at_head(store, cache, Filter(paths=names)).sql()
-        newest = f"SELECT row, anchor FROM memory WHERE row IN ({sql}) ORDER BY "
+        # By row: another file may have the former name now, and its directory is not meant.
+        rows = f"row IN ({sql}) OR row IN (SELECT value FROM json_each(?))"
+        args = [*args, fastjson.dumps([row for row, _ in moved])]
+        newest = f"SELECT row, anchor FROM memory WHERE {rows} ORDER BY {newest_first(cache)}"
         placed: list[tuple[int, int]] = []
-        for row, anchor in cache.db.execute(newest + newest_first(cache), args):
+        for row, anchor in cache.db.execute(newest, args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
                 placed.append((min(found), row))
@@ -252,21 +255,27 @@ def log_commits(
     from . import commit_hits
 
     walk = _walk(store, revisions)
-    names = store.with_cache(lambda cache: _names(store, cache, paths))[0] if paths else []
-    return commit_hits.among(store, walk, names, limit)
+    if not paths:
+        return commit_hits.among(store, walk, [], limit)
+    names, moved = store.with_cache(lambda cache: _followed(store, cache, paths, Filter()))[0]
+    return commit_hits.among(store, walk, [*names, *(name for _, name in moved)], limit)
 
 
-def _names(store: Store, cache: Cache, paths: Sequence[str]) -> list[str]:
-    """All names that these paths have had, and those of what moved into them."""
-    repo, head, names = store.repo, store.repo.head(), []
+def _followed(
+    store: Store, cache: Cache, paths: Sequence[str], wanted: Filter
+) -> tuple[list[str], list[tuple[int, str]]]:
+    """All names that these paths have had; (row, former name) of what moved into them."""
+    repo, head = store.repo, store.repo.head()
+    names: list[str] = []
+    moved: list[tuple[int, str]] = []
     for path in paths:
         if path != ".":
             found = path_history.at(repo, cache, head, path)
             names += found.labels
             if found.kind == "tree":
-                moved = path_history.below(repo, cache, head, record.clean(found.now), Filter())
-                names += [name for _, name, now in moved if name != now]
-    return names
+                below = path_history.below(repo, cache, head, record.clean(found.now), wanted)
+                moved += [(row, name) for row, name, now in below if name != now]
+    return names, moved
 
 
 def _walk(store: Store, revisions: list[str]) -> list[str]:
