@@ -466,16 +466,17 @@ def test_what_was_accepted_with_others_is_told_though_the_words_for_one_make_no_
 
 
 def test_many_are_accepted_as_each_would_be_alone(place: Place) -> None:
-    """One takes a memory's place, the text of one is known, two have the same text."""
+    """One takes a memory's place, the text of one is known, two and two have the same text."""
     old = place.lab.json(place.repo, "remember", "Use DuckDB", "--private")["id"]
     a, b = place.one("Use SQLite", supersedes=[old]), place.one("Retry twice")
     known = place.lab.json(place.repo, "remember", "Retry twice", "--private")["id"]
     with closing(place.store()) as store:  # as another clone proposed it
-        same = [suggestions._checked(store, {"body": "Tests run offline"}) for _ in range(2)]
+        texts = ["Tests run offline"] * 2 + ["Use SQLite"]
+        same = [suggestions._checked(store, {"body": text}) for text in texts]
         review_records.write(store, "suggestion", same)
-    c, d = (str(data["id"]) for data in same)
-    done = place.review(*(word for id in (a, b, c, d) for word in ("--accept", id)))
-    assert [d["memory"] for d in done] == [a, known, c, c]
+    c, d, e = (str(data["id"]) for data in same)
+    done = place.review(*(word for id in (a, b, c, d, e) for word in ("--accept", id)))
+    assert [d["memory"] for d in done] == [a, known, c, c, a]
     assert {m["id"] for m in place.memories()} == {a, known, c}
 
 

@@ -96,8 +96,9 @@ def accept_new(
         texts.look_up(set(), {*own})
         waits = suggestion.state == WAITING and not _replaceable(store, suggestion)
         if waits and texts.digests.keys().isdisjoint(own):
-            texts.digests.update(dict.fromkeys(own, (suggestion.id, scope)))
             new.append(suggestion)
+        # Of one that is left, too: what has the same text waits for it.
+        texts.digests.update(dict.fromkeys(own, (suggestion.id, scope)))
     drafts = [{**_dated(store, s, _fields(s)), "scope": scope} for s in new]
     results = remember.remember(store, drafts, allow_secret=allow_secret)
     both = zip(new, results, strict=True)
