@@ -167,6 +167,7 @@ def test_supersede_replaces_and_keeps_the_trail(lab: Lab) -> None:
     assert shown["status"] == "superseded" and shown["superseded_by"] == [new]
     every = {m["id"]: m for m in lab.json(path, "list", "--include-superseded")}
     assert every.keys() == {old, new} and every[old]["superseded_by"] == [new]
+    assert "superseded_on" not in every[old]  # of those alone that a branch superseded
     assert [h["id"] for h in lab.json(path, "recall", "when do deploys run")["hits"]] == [new]
     assert fail(lab, path, "supersede", old, "x")[0] == 1
 
