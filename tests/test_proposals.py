@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
+from typing import Any
 
 import pytest
 from conftest import Lab
 from consolidate_world import AGAIN, COOKIES, MONDAY, POSTGRES, REDIS, WIPED, Place
 from test_review_terminal import terminal
+
+from gitmem.capture import suggestions
 
 
 @pytest.fixture
@@ -51,6 +55,21 @@ def test_a_merge_keeps_one_memory_with_tags_and_paths_of_both_and_supersedes_the
     assert (gone["status"], gone["superseded_by"]) == ("superseded", [a])
     assert "ok" in place.lab.mem(place.repo, "doctor")
     assert place.review(rc=(1,)) == []
+
+
+def test_among_many_that_are_accepted_each_other_one_is_decided_as_if_alone(place: Place) -> None:
+    (into, _) = place.add(POSTGRES, AGAIN, scope="private")
+    (proposal,) = place.look()
+    drafts: list[dict[str, Any]] = [{"body": text} for text in ("Tests run offline", "Retry twice")]
+    drafts.append({"body": "Rows are locked", "paths": ["f0.txt:900"]})
+    with closing(place.store()) as store:
+        plain, merged, wrong = [result.id for result in suggestions.propose(store, drafts)]
+    place.review("--merge", merged, into)
+    ids = [plain, proposal["id"], wrong, merged]
+    done = place.review(*(word for id in ids for word in ("--accept", id)), rc=(1,))
+    assert [d["status"] for d in done] == ["accepted", "accepted", "refused", "refused"]
+    assert "900" in done[2]["reason"] and done[3]["reason"].endswith("was merged already")
+    assert len(place.bodies()) == 2 and "Tests run offline" in place.bodies()
 
 
 def test_the_team_s_notes_change_only_where_the_person_says_so(place: Place) -> None:
