@@ -59,6 +59,8 @@ def test_a_name_that_two_memories_or_many_projects_have_says_nothing(
         ("console.log", "console.log"),
         ("macOS", "macOS"),
         ("60 kB", "60 kB"),
+        ("non-English", "non-English"),
+        ("backend/API", "backend/API"),
         ("UTF-8", "UTF-8"),
         ("99.99 %", "99.99"),
         ("jo@gmail.com", "gmail.com"),

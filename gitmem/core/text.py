@@ -103,7 +103,8 @@ def query_terms(query: str) -> list[str]:
 def names(query: str) -> dict[str, str]:
     """{term: as written} of words that are written as names of code and tickets are, each whole:
     `readTimeout`, `upload_chunk`, `db/orders.sql`, `--max-retries`, #1234, ABC-12, 4f0d2c1. "e.g.",
-    "and/or", "sha256", a bare number, "kB" and what products and errors have, "OpenAI", are none.
+    "and/or", "non-ASCII", "sha256", "kB", a bare number and what products and errors have,
+    "OpenAI", are none.
     """
     found = {}
     # Other scripts end a name: "config.yaml—then", or no blanks beside it.
@@ -126,8 +127,8 @@ def _named(word: str, bare: str) -> bool:
         return any(c.isdigit() for c in bare)
     if "." in bare or "_" in bare or bare.count("/") > 1:
         return True
-    humped = bare[0].islower() and any(c.isupper() for c in bare)
-    return humped and (len(bare) > 6 or bare[:2].islower())  # "iPhone", "gRPC", "kB" are none
+    humped = bare.isalnum() and bare[0].islower() and any(c.isupper() for c in bare)
+    return humped and (len(bare) > 6 or bare[:2].islower())  # not "iPhone", "gRPC", "kB"
 
 
 def content(query: str) -> str:
