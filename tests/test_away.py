@@ -393,3 +393,21 @@ def test_a_borrower_whose_lender_pruned_goes_on_after_a_repair(lab: Lab) -> None
     lab.mem(repo, "sync")
     assert bodies(lab, repo) == everything | {"afterwards"}
     assert len(lab.lines(lab.root / "hub.git")) == 4
+
+
+def test_a_former_tip_that_lacks_objects_ends_no_write(lab: Lab) -> None:
+    """`git prune` beside writers left such a one, without a debt that names it."""
+    repo = lab.repo()
+    lab.mem(repo, "remember", "from before")
+    before = lab.git(repo, "rev-parse", REF).strip()
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "was away")
+    lab.git(repo, "update-ref", REF, before)
+    disk.away("tree")
+    lab.mem(repo, "remember", "written meanwhile")
+    assert bodies(lab, repo) == {"from before", "was away", "written meanwhile"}
+    disk.back()
+    lab.mem(repo, "remember", "afterwards")
+    assert lab.git(repo, "fsck", "--no-dangling") == ""
+    assert not list((repo / ".git/mem").glob("*.due"))
+    assert bodies(lab, repo) == {"from before", "was away", "written meanwhile", "afterwards"}

@@ -88,7 +88,8 @@ class Notes(NoteReader):
         try:
             done = self._try(task.plus(lost.lines), message, identity)
         except GitFailed:
-            if ref_repair.mend(self.git, self.ref) is None:
+            mended = ref_repair.mend(self.git, self.ref)
+            if mended is None and not ref_repair.owe(self.git, self.ref):
                 raise
             self.git.close()  # it has read the ref as it was
             lost = rescue.lost_lines(self)

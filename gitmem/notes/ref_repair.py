@@ -37,8 +37,7 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     """
     # The backup first: it is verified last.
     backup, held = _held(git, config.backup_of(ref)), _held(git, ref)
-    alternates = os.path.join(git.common_dir, "objects", "info", "alternates")
-    elsewhere = git.partial or (not asked and os.path.exists(alternates))
+    elsewhere = git.partial or (not asked and _elsewhere(git))
     if held and (elsewhere or not missing(git, held)):
         return None
     ids = [id for id in former(git, ref, more) if id != held]
@@ -64,6 +63,27 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
         return to if reflock.take_back(git, ref, to, held, broken) else None
     reflock.put_back(git, ref, to, backup, RESTORED)
     return to
+
+
+def owe(git: Git, ref: str) -> bool:
+    """Notes as debts the former tips that lack objects, which a write cannot unite with the ref;
+    whether there are new ones.
+    """
+    past = left(git, ref)
+    here = (id for id in former(git, ref) if id not in past and git.objects.get(id))
+    broken = [] if _elsewhere(git) else [id for id in here if missing(git, id)]
+    if broken:
+        try:
+            write_debts(git, ref, [*debts(git, ref), *broken])
+        except OSError:
+            return False
+    return bool(broken)
+
+
+def _elsewhere(git: Git) -> bool:
+    """Whether a missing object may be in another repository."""
+    alternates = os.path.join(git.common_dir, "objects", "info", "alternates")
+    return git.partial or os.path.exists(alternates)
 
 
 def _held(git: Git, ref: str) -> str:
