@@ -395,17 +395,24 @@ def test_a_borrower_whose_lender_pruned_goes_on_after_a_repair(lab: Lab) -> None
     assert len(lab.lines(lab.root / "hub.git")) == 4
 
 
-def test_a_former_tip_that_lacks_objects_ends_no_write(lab: Lab) -> None:
+@pytest.mark.each
+@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+def test_a_former_tip_that_lacks_objects_ends_no_write_and_no_push(lab: Lab, kind: str) -> None:
     """`git prune` beside writers left such a one, without a debt that names it."""
+    lab.git(lab.root, "init", "-q", "--bare", "hub.git")
     repo = lab.repo()
+    lab.git(repo, "remote", "add", "origin", str(lab.root / "hub.git"))
     lab.mem(repo, "remember", "from before")
     before = lab.git(repo, "rev-parse", REF).strip()
     disk = Disk(lab, repo)
     lab.mem(repo, "remember", "was away")
     lab.git(repo, "update-ref", REF, before)
-    disk.away("tree")
+    disk.away(kind)
+    for path in (repo / ".git/mem").iterdir():
+        path.unlink()  # neither recent lines nor a cache
     lab.mem(repo, "remember", "written meanwhile")
-    assert bodies(lab, repo) == {"from before", "was away", "written meanwhile"}
+    assert bodies(lab, repo) - {"was away"} == {"from before", "written meanwhile"}
+    lab.mem(repo, "sync")
     disk.back()
     lab.mem(repo, "remember", "afterwards")
     assert lab.git(repo, "fsck", "--no-dangling") == ""

@@ -191,9 +191,9 @@ class History:
             none = ""
         return none
 
-    def strays(self, tip: str, deep: bool = False) -> list[Commit]:
-        """Former tips, by the reflog, that are no ancestors of `tip`. A write looks before it moves
-        the ref, so only entries since our last one count: usually none.
+    def former(self, tip: str, deep: bool = False) -> set[str]:
+        """Ids that the ref held before `tip`, by the reflog, and that no write has looked at. A
+        write looks before it moves the ref, so only entries since our last one count: usually none.
         """
         # Others may have moved the ref away from its backup, where no reflog tells.
         former = {self.backed_up()}
@@ -202,7 +202,11 @@ class History:
             former.add(entry)
             if ours and commit and commit.complete and not deep:
                 break
-        former -= {tip, ""}
+        return former - {tip, ""}
+
+    def strays(self, tip: str, deep: bool = False) -> list[Commit]:
+        """Those of `former` that are here and no ancestors of `tip`."""
+        former = self.former(tip, deep)
         if not former:
             return []
         stdin = "".join([*(f"{id}\n" for id in sorted(former)), f"^{tip}\n"]).encode()

@@ -84,18 +84,25 @@ class Notes(NoteReader):
     def _write(self, task: Task, message: str, identity: str) -> Written:
         if task.former in ref_repair.left(self.git, self.ref):
             task = task._replace(former="")
+        self._owe(task)
         lost = rescue.lost_lines(self)
         try:
             done = self._try(task.plus(lost.lines), message, identity)
         except GitFailed:
             mended = ref_repair.mend(self.git, self.ref)
-            if mended is None and not ref_repair.owe(self.git, self.ref):
-                raise
             self.git.close()  # it has read the ref as it was
+            if not self._owe(task) and mended is None:
+                raise
             lost = rescue.lost_lines(self)
             done = self._try(task.plus(lost.lines)._replace(former=""), message, identity)
         rescue.settle(self, task.items, lost)
         return done
+
+    def _owe(self, task: Task) -> bool:
+        """Leaves former tips that lack objects to `rescue`; whether there are new ones."""
+        tip = self.history.tip()
+        former = self.history.former(tip.id, task.deep) if tip else ()
+        return bool(tip and former and ref_repair.owe(self.git, self.ref, tip.id, former))
 
     def _try(self, task: Task, message: str, identity: str) -> Written:
         start = time.monotonic()

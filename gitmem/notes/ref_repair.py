@@ -14,7 +14,7 @@ import contextlib
 import os
 from collections.abc import Iterable
 
-from ..core.errors import MemError
+from ..core.errors import GitFailed, MemError
 from ..git import config, gc_roots, memfile, reflock
 from ..git.gitcmd import Git
 
@@ -37,7 +37,8 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     """
     # The backup first: it is verified last.
     backup, held = _held(git, config.backup_of(ref)), _held(git, ref)
-    elsewhere = git.partial or (not asked and _elsewhere(git))
+    alternates = os.path.join(git.common_dir, "objects", "info", "alternates")
+    elsewhere = git.partial or (not asked and os.path.exists(alternates))
     if held and (elsewhere or not missing(git, held)):
         return None
     ids = [id for id in former(git, ref, more) if id != held]
@@ -65,25 +66,31 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
     return to
 
 
-def owe(git: Git, ref: str) -> bool:
-    """Notes as debts the former tips that lack objects, which a write cannot unite with the ref;
-    whether there are new ones.
+def owe(git: Git, ref: str, tip: str, ids: Iterable[str]) -> bool:
+    """Notes as debts those former tips that bring missing objects beside what `tip` has: with one
+    as its parent no push of the ref would end well. Whether there are new ones.
+
+    In a partial clone objects are missing without a fault.
     """
     past = left(git, ref)
-    here = (id for id in former(git, ref) if id not in past and git.objects.get(id))
-    broken = [] if _elsewhere(git) else [id for id in here if missing(git, id)]
-    if broken:
-        try:
-            write_debts(git, ref, [*debts(git, ref), *broken])
-        except OSError:
-            return False
+    asked = [] if git.partial else [id for id in ids if id not in past]
+    if not asked or not _lacks(git, asked, tip):
+        return False
+    broken = [id for id in asked if _lacks(git, [id], tip)]
+    try:
+        write_debts(git, ref, [*debts(git, ref), *broken])
+    except OSError:
+        return False
     return bool(broken)
 
 
-def _elsewhere(git: Git) -> bool:
-    """Whether a missing object may be in another repository."""
-    alternates = os.path.join(git.common_dir, "objects", "info", "alternates")
-    return git.partial or os.path.exists(alternates)
+def _lacks(git: Git, ids: list[str], tip: str) -> bool:
+    words = ("rev-list", "--objects", "--no-object-names", "--missing=print", "--stdin")
+    stdin = "".join(f"{id}\n" for id in [*ids, f"^{tip}"]).encode()
+    try:
+        return any(row.startswith(b"?") for row in git.run(*words, stdin=stdin).split(b"\n"))
+    except GitFailed:  # a commit is missing
+        return True
 
 
 def _held(git: Git, ref: str) -> str:
@@ -117,7 +124,7 @@ def _path(git: Git, ref: str, suffix: str = "") -> str:
 
 
 def debts(git: Git, ref: str) -> list[str]:
-    """Rows `<commit that the ref was moved back from> <id of a missing object>...`."""
+    """Rows `<former tip> <id of a missing object>...`."""
     try:
         raw = memfile.read(_path(git, ref, ".due"))
     except OSError:
@@ -126,7 +133,7 @@ def debts(git: Git, ref: str) -> list[str]:
 
 
 def left(git: Git, ref: str) -> set[str]:
-    """Commits that the ref was moved back from and that still lack an object."""
+    """Former tips that still lack an object, of themselves or of their history."""
     return {row.split(" ")[0] for row in debts(git, ref)}
 
 
