@@ -394,6 +394,7 @@ def test_an_edited_file_of_an_export_is_read_as_it_stands(lab: Lab) -> None:
         ("a: 'it''s'", {"a": "it's"}),
         ("a: x # note", {"a": "x"}),
         ("a: [b, 'c, d', \"e\"]", {"a": ["b", "c, d", "e"]}),
+        ("a: [\n  b,\n  'c'\n]\nd: e", {"a": ["b", "c"], "d": "e"}),
         ("a:\n- b\n- c: d", {"a": ["b", "c: d"]}),
         ("a:\n  - b\n    c", {"a": ["b c"]}),
         ("a: |\n  b\n   c\n\n  d", {"a": "b\n c\n\nd"}),

@@ -163,8 +163,11 @@ def without_ours(text: str) -> str:
 def _split(text: str) -> tuple[dict[str, str], str]:
     """(front matter, body); keys in lower case. Without a closed front matter, all is body."""
     front, body = front_matter.split(text)
-    texts = ((key, value) for key, value in (front or {}).items() if isinstance(value, str))
-    return {key.lower(): value for key, value in texts}, body
+    found = dict(front or {})
+    for key, value in (front or {}).items():
+        if isinstance(value, dict):  # JSON
+            found |= {f"{key}.{inner}": one for inner, one in value.items()}
+    return {key.lower(): one for key, one in found.items() if isinstance(one, str)}, body
 
 
 def _heading(line: str) -> str:

@@ -54,7 +54,7 @@ def mapping(lines: Iterable[str]) -> dict[str, Any]:
         if key:
             name = key[1] or key[2] or key[3]
             entries.append((name, line[key.end() :].strip(), []))
-        elif entries and (not line or line[0] in " \t-"):
+        elif entries and (not line or line[0] in " \t-]}"):
             entries[-1][2].append(line)
     for name, value, more in entries:
         read = _value(value, more)
