@@ -2,9 +2,9 @@
 
 A prompt gets the hits of the search that `recall --hot` makes, where they are sure enough
 (`verdict.TELL_FROM`, more than for a HIT); a file gets the memories that name it or a directory
-above it. A prompt that no memory answers is told nothing, but for the only memory that has a name
-of it (`search.Question.naming`), as #1234. Where the best memory was shown before,
-its id is named and no other takes its place.
+above it. A prompt that no memory answers is told nothing, but for one of the first three hits
+that alone has a name of it (`search.Question.naming`), as #1234. Where the best memory was shown
+before, its id is named and no other takes its place.
 
 Promise: never more than FEW memories and 2,000 UTF-16 units, tags and `call.note` and all; none
 that the session was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and

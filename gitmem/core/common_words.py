@@ -131,9 +131,11 @@ def own(names: Mapping[str, str]) -> list[str]:
 
 def _anywhere(name: str) -> bool:
     name = name.lower()
+    if name in _ANYWHERE:
+        return True
     first, dot, ending = name.partition(".")
-    if name in _ANYWHERE or not dot or "." in ending:
-        return name in _ANYWHERE
+    if not dot or "." in ending:
+        return False
     return first.isdigit() or _SHARE.keys() >= set(text.terms(first))
 
 
