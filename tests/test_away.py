@@ -418,3 +418,24 @@ def test_a_former_tip_that_lacks_objects_ends_no_write_and_no_push(lab: Lab, kin
     assert lab.git(repo, "fsck", "--no-dangling") == ""
     assert not list((repo / ".git/mem").glob("*.due"))
     assert bodies(lab, repo) == {"from before", "was away", "written meanwhile", "afterwards"}
+
+
+def test_a_former_tip_whose_parent_is_missing_ends_no_command(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "from before")
+    before = lab.git(repo, "rev-parse", REF).strip()
+    for body in ("was away", "behind it"):
+        lab.mem(repo, "remember", body)
+    lost = lab.git(repo, "rev-parse", f"{REF}~1").strip()
+    lab.git(repo, "update-ref", REF, before)
+    path = repo / ".git/objects" / lost[:2] / lost[2:]
+    content = path.read_bytes()
+    path.unlink()
+    for file in (repo / ".git/mem").iterdir():
+        file.unlink()
+    lab.mem(repo, "list")
+    lab.mem(repo, "remember", "written meanwhile")
+    assert bodies(lab, repo) == {"from before", "was away", "behind it", "written meanwhile"}
+    path.write_bytes(content)
+    lab.mem(repo, "remember", "afterwards")
+    assert not list((repo / ".git/mem").glob("*.due"))

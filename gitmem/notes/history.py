@@ -205,8 +205,9 @@ class History:
         return former - {tip, ""}
 
     def strays(self, tip: str, deep: bool = False) -> list[Commit]:
-        """Those of `former` that are here and no ancestors of `tip`."""
-        former = self.former(tip, deep)
+        """Those of `former` that are here and no ancestors of `tip`, but what `rescue` reads."""
+        if former := self.former(tip, deep):
+            former -= ref_repair.left(self.git, self.ref)
         if not former:
             return []
         stdin = "".join([*(f"{id}\n" for id in sorted(former)), f"^{tip}\n"]).encode()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..core import record
 from ..core.errors import Refused
 from ..core.fold import Tombstones
-from . import notetree, ref_repair
+from . import notetree
 from .history import Commit
 from .note_reader import Item, NoteReader
 from .treeedit import TreeEdit
@@ -167,10 +167,8 @@ def make(notes: NoteReader, task: Task, careful: bool) -> Plan:
 
 
 def _base(notes: NoteReader, tip: Commit | None, task: Task) -> tuple[Commit | None, list[Commit]]:
-    """(the commit to build on, former tips to unite with it, but those that `rescue` reads)."""
+    """(the commit to build on, former tips to unite with it)."""
     strays = notes.history.strays(tip.id, task.deep) if tip else []
-    owed = ref_repair.left(notes.git, notes.ref) if strays else ()
-    strays = [s for s in strays if s.id not in owed]
     asked = task.former and (tip is None or not tip.complete)
     remembered = notes.history.commit(task.former) if asked else None
     if remembered is None or tip is None:
