@@ -51,6 +51,7 @@ def test_a_file_of_the_client_is_read_whole() -> None:
         ),
         ('metadata: {"type": "user", "x": 1}\ndescription: JSON', "user", "JSON"),
         ("metadata: {\n  type: user\n}\ndescription: over lines", "user", "over lines"),
+        ("type: user\ndescription: [[release-freeze]]", "user", "release-freeze"),
         ('metadata:\n    type: "project"\ndescription: "says \\"so\\""', "project", 'says "so"'),
         ("description: >\n  folded\n  text\ntype: user", "user", "folded text"),
         (

@@ -167,6 +167,8 @@ def _split(text: str) -> tuple[dict[str, str], str]:
     for key, value in (front or {}).items():
         if isinstance(value, dict):  # JSON
             found |= {f"{key}.{inner}": one for inner, one in value.items()}
+        elif isinstance(value, list):  # as YAML reads a description that is a [[link]]
+            found[key] = ", ".join(map(str, value))
     return {key.lower(): one for key, one in found.items() if isinstance(one, str)}, body
 
 
