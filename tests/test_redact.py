@@ -204,7 +204,7 @@ KEY = "q8Zr2LmX0" + "vT5nB7yHs4K"
     f"accessToken: `{KEY}`", f"--token {KEY}", f"//registry.npmjs.org/:_authToken={KEY}", f"curl -u bob:{PW} https://x.y", f'{{"auth": "{KEY}"}}',  # noqa: E501
     f"password:\t{PW}", "the staging password is hunt" + "er2 for everybody", "Learned: the passphrase is Sunf" + "lower99.", f"staging login admin / {PW}xyz works", f"creds are bob@corp.net / {PW}", f"api_key = {'9f8a7b6c5d4e3f2a' + '1b0c9d8e7f6a5b4c'}", f"postgres://admin:{PW}@db.corp.net/x", f"redis://:{PW}@cache:6379",  # noqa: E501
     f"https://{KEY}@github.com/a/b", "mysql://app:wonder" + "land@db.corp.net", f"Authorization: Bearer {KEY}", f"-H 'Authorization: token {KEY}'",  # noqa: E501
-    "Authorization: Basic " + "dXNlcjpwYXNzd29yZDEyMw==", f"bearer {KEY}", f"Server=x;User Id=sa;Password={PW};",  # noqa: E501
+    "Authorization: Basic " + "dXNlcjpwYXNzd29yZDEyMw==", "sent Basic " + "dXNlcjpwYXNzd29yZDEyMw==", f"bearer {KEY}", f"Server=x;User Id=sa;Password={PW};",  # noqa: E501
     "aws_secret_access_key=" + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzzKEY",
     "-----BEGIN RSA " + "PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AB12\n\n" + KEY * 3 + "\n-----END RSA PRIVATE KEY-----",  # noqa: E501
     "-----BEGIN " + 'PRIVATE KEY-----\\n' + KEY * 3 + "\\n-----END PRIVATE KEY-----\\n", "-----BEGIN OPENSSH " + f"PRIVATE KEY----- {KEY}{KEY}",  # noqa: E501

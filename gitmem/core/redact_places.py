@@ -111,11 +111,11 @@ SCRIPTS = tuple(
     "密碼 パスワード 비밀번호"
     " şifre jelszó".split()
 )
-TELLING = ("pass", "secret", "token", "key", "pw", "auth", "cred", "bearer", "login", "logon")
+TELLING = tuple("pass secret token key pw auth cred bearer basic login logon".split())
 TOLD: tuple["Place", ...] = (
     ("authorization", ("bearer", "authorization"),
      rf"{_SCHEMED}(?![_./:-]{{0,2}}(?i:bearer|basic|authoriz)){_CREDENTIAL}", "random_looking"),
-    ("authorization", ("bearer", "authorization"),
+    ("authorization", ("bearer", "authorization", "basic"),
      rf"(?i)(?:basic[\"']?|authorization[^\n]{{0,12}}\bbasic)[ \t]{{1,4}}{_CREDENTIAL}", "basic"),
     ("authorization", ("authorization",),
      r"(?i)authorization[\"']?[ \t]{0,4}[:=]?[ \t]{0,4}[\"'`]?"
