@@ -409,6 +409,12 @@ def test_a_question_takes_less_than_90_mib() -> None:
     assert peak < 90 * 1024
 
 
+def test_a_vectors_own_methods_load_numpy_where_they_need_it() -> None:
+    ask = "from gitmem.embedding.encoder import Encoder\nimport numpy\n"
+    said = loaded(ask + f"v = Encoder().vector({QUESTION!r})\nprint(v.sum() < 40, (v < 2).all())")
+    assert said.split() == ["True", "True"]
+
+
 # --- early layers ------------------------------------------------------------
 
 

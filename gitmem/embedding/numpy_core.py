@@ -50,6 +50,7 @@ class _Package(ModuleType):
     """A package whose own code runs when the first name is asked of it that it lacks."""
 
     def __getattr__(self, name: str) -> Any:
+        _complete(sys.modules["numpy"])  # first: its core's own code asks for names of it
         _complete(self)
         return getattr(self, name)
 
