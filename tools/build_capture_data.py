@@ -5,16 +5,17 @@ It owns the way from a clone to a row
 {"id","role","text","repo","licence","commit","label","strength"}: which logs, how a turn is cut
 out, what is scrubbed, what counts as a duplicate. The labels are made by readers and kept apart in
 `data/capture_labels.jsonl`, by id; the texts stay with their authors' repositories and are rebuilt
-from clones, so that nothing of theirs is copied into this one. `data/SOURCES.md` names them all.
+from clones, so that nothing of theirs is copied into this one. `data/capture_sources.tsv` names
+them all.
 
 Promises: the same clones and labels give the same bytes, on any machine; each row comes from a
 commit of `SOURCES`, whose licence was read in that commit; an id depends on the repository, the
 role and the unscrubbed text alone, so a better scrubber or another order of files loses no label.
 Standard library and git only.
 
-    python tools/build_capture_data.py --out turns.jsonl owner/name=CLONE ...            only what
-    is labelled python tools/build_capture_data.py --out turns.jsonl --all owner/name=CLONE ...
-    every turn, label null
+    python tools/build_capture_data.py --out turns.jsonl OWNER/NAME=CLONE ...
+
+writes what is labelled; with `--all` every turn, those without a label as null.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.core import redact
 
-LABELS = Path(__file__).resolve().parent / "data" / "capture_labels.jsonl"
+DATA = Path(__file__).resolve().parent / "data"
+LABELS = DATA / "capture_labels.jsonl"
 # where a text ends; what stands after it seldom changes what the turn is about
 LONGEST = 2000
 # an assistant's word shorter than this is "Done."
@@ -55,112 +57,19 @@ class Source(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-SOURCES = (
-    Source(
-        "AFI-Protocol/afi-core",
-        "59f264996752251a16788fce2715c2cec7252970",
-        "MIT",
-        ("secretservice",),
-    ),
-    Source("AlexShchuka/mozgoslav", "1f66bc9d44c5950cada7054a9581d7058caaac66", "MIT"),
-    Source("Aquaticat/Monochromatic", "56372c6db0d4f2431d99bfdbe2142702ed891101", "Apache-2.0"),
-    Source("Asphyksia/OpenCoder", "b4e1e3e322c9f8ef10a0ac4913e1443f06f926c8", "MIT"),
-    Source("BenjaminScholtens/Afterburn", "a4b57412fa25c5572d18e1637a610948aa5baebf", "MIT"),
-    Source("ChrisGVE/MunsellSpace", "3e2479bec91a4b7e4d9b988275118e6ede268492", "MIT"),
-    Source(
-        "DanCard/cal-date-widget",
-        "2ea03cb47cbb104368ad79943a8a3127c5467ffd",
-        "MIT",
-        ("Julia", "Sophia"),
-    ),
-    Source(
-        "Singingkettle/ChangShuoRadioRecognition",
-        "3b11de1def818bce40603347f25ca9c950441217",
-        "Apache-2.0",
-    ),
-    Source(
-        "ThatHunky/gryag",
-        "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3",
-        "MIT",
-        ("Vsevolod", "Dobrovolskyi", "Денис", "Деніс"),
-    ),
-    Source(
-        "concord-consortium/codap",
-        "0ddb0365d5e630c2bda57b939e19d8570389e892",
-        "MIT",
-        ("chaddorsey",),
-    ),
-    Source(
-        "design4pro/mcp-rag-server",
-        "7798379c2c452452e2b173cc8b0e55c83e39c287",
-        "MIT",
-        ("rafalwolak",),
-    ),
-    Source("destyler/destyler", "558faf91c6a180723eabe6a3799eab9431ce70cb", "MIT"),
-    Source("edobry/minsky", "2d0f5d07ebe40b8b2245be819c49558147c3cad8", "MIT"),
-    Source("hpm27/agente-bsc-rag", "1ff5fb295e188ff7bccbb7c415eca5e82f751f30", "MIT", ("engelar",)),
-    Source("iDorgham/DocGen", "fdcb8c53a4ee6a32db0f8644c6f2d71a6e11b471", "MIT", ("dorgham",)),
-    Source(
-        "ivi374forivi/cognitive-archaelogy-tribunal",
-        "8766e559534c93a55cb7a56f702c3ff0c9871572",
-        "MIT",
-    ),
-    Source("pichsy/download-manager", "185ac56e5f680506c36a9aaa1fad22ccddc7389a", "Apache-2.0"),
-    Source("robin-collins/Roo-Cline", "b21edece2756bc8e3e8ddf1c3f845b278d73bc82", "Apache-2.0"),
-    Source("robin-collins/gpt-crawler", "9fc8ae15139dc9958bf705c5d63a06f6d8fbf45d", "ISC"),
-    Source("sabelosimelane/prompt_sail_2", "528668e9f78f4e1bd2e94ab0d008191c0be8c2d7", "MIT"),
-    Source("twardoch/pdf22png", "936c7e9477587308b5677684de16d3028ed1683a", "MIT"),
-    Source("twardoch/twat-cache", "78d738c5edccc89355260f42d58eb51bd1fc924e", "MIT"),
-    Source("twardoch/twat-fs", "92e3ed522b935677946b2db84b00c1a9df75909c", "MIT"),
-    Source("twardoch/twat-mp", "54201bb6b8925aaedc97e1994ca2d708ee76bdce", "MIT"),
-    Source("twardoch/twat-search", "29e37e26f554ccc5d0f3077088d3c53bc2dadb60", "MIT"),
-    # added later; behind the others, so that a text said in both stays where it was
-    Source("7MPra/ytdlpSpout", "185172dfdfc09a564ad8a6910dd1298c2bd6ce68", "MIT"),
-    Source("AmbidextrousCoatie/league_analyzer", "aad233ccb6d72a72bfec9fb916c06ea691d5225d", "MIT"),
-    Source("BitFinding/evm-proxy-tools", "20334e00b7b9c4730b003eac1ac03b112ce31f53", "MIT"),
-    Source("CakeCrusher/opengpts-monorepo", "3b9d27c176c66dc21b3c930a18307350adac7643", "MIT"),
-    Source("DakineMI/mcp-gateway", "4ff9ea90c23720249ac7456ced2cdefa3b717afe", "MIT"),
-    Source("DakineMI/tree-sitter-languages-rs", "8e6f3dd86cb33e5a0019d17179745730d3886dd7", "MIT"),
-    Source("Firedogs2x/Houdoku-2", "eaeba1ff73239814cceaebf921bf968251725c18", "MIT"),
-    Source("Haervwe/open-webui-tools", "f58a640916b2478613d8454e6b71464a244d8e20", "MIT"),
-    Source("Hornsyld/economic-bc-connector", "1880787f26a84d53e4163a34f5640a43f4b233ca", "MIT"),
-    Source("HypeRankCode/hyperank", "12e60d427bbd1cea15ca5540887aae1ddbcb1d2d", "MIT"),
-    Source("JobiJoba/SchaerbeekMunicipality", "0a9678d5a709517c461fd72158ab37705befd3be", "MIT"),
-    Source("PierrunoYT/expense-tracker", "4863ba6c2ccc3dc55851f101aec09bfa83ac1f9d", "MIT"),
-    Source("barbarachbc/esphome-workshop", "fe2fb410972bc05a45d62328e984ef3dcc4e4135", "MIT"),
-    Source("exa-labs/exa-js", "26c74c25936b6c2effd670052415c9a406ead856", "MIT"),
-    Source("gxm11/RPGXP-Crafting-System", "4e83bc5b02e2184fd29bc98ab19647cbc1eae82d", "MIT"),
-    Source("johnlindquist/kit", "df072c024dba99791c79d0d96eb1e16c70008b7c", "MIT"),
-    Source("kofany/go-ircevo", "3d886ff1d4649d483b4640994305db85711db96b", "BSD-3-Clause"),
-    Source("ktsu-dev/AppDataStorage", "940e65b0ff4930dfd6b80bbc625d477aabab87e8", "MIT"),
-    Source("ktsu-dev/BlastMerge", "20c158d0646b74f9fbba5c06bc69a8bca9a13d1f", "MIT"),
-    Source("ktsu-dev/ImGuiWidgets", "af7f0c2bbd7f3168ee385c8bc6e9bad184edc3df", "MIT"),
-    Source("ktsu-dev/Keybinding", "e47b4bb886af959cefe40786a4fe546dab857078", "MIT"),
-    Source("ktsu-dev/Semantics", "2e00253a9dbf258dcc30945bdd441ac01f6249b0", "MIT"),
-    Source("technocrat/census", "3b87c17f619afd1e63952b22ff8f2b38d4df7db0", "MIT"),
-    Source("twardoch/nyord-vpn", "5c9c7bb8b90aa94bf88f9962670b9751cb7e23c1", "MIT"),
-    Source("yixian-huang/cocli", "d24cd064d5ad3b07a74c28c2d8635a0c79132457", "MIT"),
-    Source("0-auth/zero-auth", "77eb9fded6b200f8c8efc813aa46d05869ea16d2", "MIT"),
-    Source(
-        "AgentPhoenix7/bing-wallpaper",
-        "31586e6a3ca9b2ea1eec5a40947357466246c858",
-        "Apache-2.0",
-    ),
-    Source("CooKingThe1st/contact_maintain", "bfadf0fd7633e41cd3fd64f76c24fbeb11c9de7c", "MIT"),
-    Source(
-        "DigitalKin-ai/aider_kinchercheur",
-        "73e950a07e8ed01225a4b1ca6fe177541a33222a",
-        "Apache-2.0",
-    ),
-    Source("IngoS11/EmailBuddy", "7c6a638cbca024c7f3c2df3eb5628e39e73a5f4e", "MIT"),
-    Source(
-        "Kantrum/kantrum.github.io",
-        "b1e505dbfce70b4bac981691d44c5ce4f9be70f4",
-        "MIT",
-        ("黄炯涛",),
-    ),
-    Source("MakanFar/research-agent", "138bc44513e802db51fcca8ca05c4c54d978c388", "MIT"),
-)
+def _sources() -> tuple[Source, ...]:
+    """The rows of `data/capture_sources.tsv`. Later ones stand behind, so that a text said in two
+    repositories stays where it was.
+    """
+    lines = (DATA / "capture_sources.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return tuple(
+        Source(repo, commit, licence, tuple(names.split(", ")) if names else ())
+        for repo, commit, licence, _, _, names in rows
+    )
+
+
+SOURCES = _sources()
 
 _SPECSTORY = re.compile(r"(^|/)\.specstory/history/[^/]+\.md$")
 # logs that somebody made up for a test
