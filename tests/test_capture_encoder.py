@@ -8,13 +8,17 @@ import json
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import Lab
 
 from gitmem.capture import classify, features, linear, sources
-from gitmem.embedding import reader
+from gitmem.doctor import setup_checks
+from gitmem.embedding import encoder, encoder_file, reader
 from gitmem.embedding.encoder_file import EncoderFile
+from gitmem.engine.embed import StaticTable
 from gitmem.hooks import spool
 
 TURN = (
@@ -40,11 +44,16 @@ class Spy:
         self.read: list[str] = []
         self._encoder = reader.encoder()
         self.space = EncoderFile().space
+        self.layer = ""
 
-    def early_vector(self, text: str) -> object:
+    def add_turn_layer(self) -> str:
+        assert self._encoder is not None
+        return self.layer or self._encoder.add_turn_layer()
+
+    def turn_vector(self, text: str) -> object:
         assert self._encoder is not None
         self.read.append(text)
-        return self._encoder.early_vector(text)
+        return self._encoder.turn_vector(text)
 
 
 @pytest.fixture
@@ -92,6 +101,33 @@ def test_without_a_usable_encoder_the_table_judges(monkeypatch: pytest.MonkeyPat
 def test_weights_for_another_encoder_are_not_used(spy: Spy) -> None:
     spy.space = "another"
     assert own(True) == own(False)
+
+
+def test_weights_for_another_layer_are_not_used(spy: Spy) -> None:
+    spy.layer = "another"
+    assert own(True) == own(False)
+
+
+def test_without_a_whole_layer_the_table_judges_and_doctor_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = own(False)
+    whole = pathlib.Path(encoder_file.TURN_PATH).read_bytes()
+    layer_file = encoder_file.layer_file
+    path = tmp_path / "turn_layer.bin"
+    monkeypatch.setattr(encoder, "layer_file", lambda _, *rest: layer_file(str(path), *rest))
+    for content in (None, whole[:-64], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        if content is not None:
+            path.write_bytes(content)
+        monkeypatch.setattr(reader, "_opened", [])
+        assert own(True) == expected
+        assert [f.level for f in doctor_says()] == [setup_checks.OK] * 2 + [setup_checks.BAD]
+
+
+def doctor_says() -> list[setup_checks.Finding]:
+    settings = SimpleNamespace(flag=lambda name: name == "encoder")
+    store: Any = SimpleNamespace(table=StaticTable(), settings=settings)
+    return list(setup_checks.packaged(store))
 
 
 def test_without_a_numpy_that_fits_the_table_judges() -> None:
@@ -165,9 +201,11 @@ def test_weights_fit_the_features_and_the_encoder() -> None:
     for weights in model._by_encoder.keep.values():
         assert len(weights.hashed) == features.HASHED
     for weights in (*model._by_encoder.keep.values(), *model._by_encoder.types.values()):
-        dims = 2 * EncoderFile().dims  # mean and maximum over the tokens
+        # mean and maximum over the tokens, before and after the layer
+        dims = 4 * EncoderFile().dims
         assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, dims)
-    assert data["encoded"]["space"] == EncoderFile().space
+    packaged = reader.encoder()
+    assert packaged is not None and model.fits(packaged)
 
 
 def test_the_type_asks_the_encoder_only_where_the_score_did(spy: Spy) -> None:
@@ -180,8 +218,16 @@ def test_the_type_asks_the_encoder_only_where_the_score_did(spy: Spy) -> None:
     assert spy.read == [TURN]
 
 
-def test_confidence_never_falls_as_the_score_rises() -> None:
+@pytest.mark.parametrize("text", ["uploads", "загрузки", "上传要重试"])
+def test_confidence_never_falls_as_the_score_rises(text: str) -> None:
     model = linear.load(True)
     for role in linear.TURNS:
-        shares = [model.confidence(s / 10, role) for s in range(-200, 200)]
+        shares = [model.confidence(s / 10, role, text) for s in range(-200, 200)]
         assert shares == sorted(shares)
+
+
+def test_a_high_score_says_less_about_a_turn_in_other_letters() -> None:
+    model = linear.load(True)
+    for role in linear.TURNS:
+        latin, other = (model.confidence(4.0, role, text) for text in ("a naïve cache", "загрузки"))
+        assert other < latin == model.confidence(4.0, role, "plain")

@@ -231,7 +231,7 @@ class _Always:
     def score(self, role: str, text: str) -> float:
         return 0.0
 
-    def confidence(self, score: float, role: str = "user") -> float:
+    def confidence(self, score: float, role: str = "user", text: str = "") -> float:
         return self._confidence
 
     def types(self, role: str, text: str) -> dict[str, float]:

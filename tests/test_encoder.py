@@ -16,6 +16,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from write_models import write_encoder
@@ -226,6 +227,8 @@ def test_the_packaged_file_matches_its_checksum_and_its_page() -> None:
     ENCODER.file.verify()
     page = pathlib.Path(ENCODER_PATH).with_name("encoder.md").read_text("utf-8")
     assert f"`{ENCODER.space}`" in page
+    page = pathlib.Path(encoder_file.TURN_PATH).with_suffix(".md").read_text("utf-8")
+    assert f"`{ENCODER.add_turn_layer()}`" in page
 
 
 def test_what_is_packaged_leaves_the_wheel_below_40_mb() -> None:
@@ -293,6 +296,7 @@ def test_a_question_loads_numpys_core_alone() -> None:
     modules = set(loaded(ASK + "print(*sys.modules)").split())
     assert "numpy._core._multiarray_umath" in modules
     assert modules & SLOW == set()
+    assert not [name for name in modules if name.startswith("gitmem.core")]
 
 
 def test_numpy_works_as_ever_after_its_core_was_loaded() -> None:
@@ -415,19 +419,35 @@ def test_a_vectors_own_methods_load_numpy_where_they_need_it() -> None:
     assert said.split() == ["True", "True"]
 
 
-# --- early layers ------------------------------------------------------------
+# --- turns of chats ----------------------------------------------------------
 
 
-def test_an_early_vector_has_two_parts_of_length_one() -> None:
-    mean, most = ENCODER.early_vector("how do we retry uploads").reshape(2, -1)
-    assert len(mean) == len(most) == ENCODER.dims
-    assert abs(float(mean @ mean) - 1) < 1e-5 and abs(float(most @ most) - 1) < 1e-5
-    assert set(ENCODER.early_vector("\U0001f680").tolist()) == {0.0}
+def turn_vector(text: str) -> Any:
+    ENCODER.add_turn_layer()
+    return ENCODER.turn_vector(text)
+
+
+def test_a_turns_vector_has_four_parts_of_length_one() -> None:
+    parts = turn_vector("how do we retry uploads").reshape(4, -1)
+    assert parts.shape[1] == ENCODER.dims
+    assert all(abs(float(part @ part) - 1) < 1e-5 for part in parts)
+    unknown = turn_vector("\U0001f680").reshape(2, -1)
+    assert set(unknown[0].tolist()) == {0.0}
+    assert (unknown[1] == turn_vector("").reshape(2, -1)[1]).all() and unknown[1].any()
+
+
+def test_a_turns_vector_stays_the_same_whatever_else_was_read_and_packed() -> None:
+    for first, second in (("add_turn_layer", "pack"), ("pack", "add_turn_layer")):
+        other = Encoder()
+        getattr(other, first)()
+        other.vector("something else")
+        getattr(other, second)()
+        assert (other.turn_vector("retry uploads") == turn_vector("retry uploads")).all()
 
 
 def test_early_layers_tell_the_kind_of_sentence_and_late_ones_its_subject() -> None:
     question, other, answer = "Which port?", "Which database?", "The server has port 8443."
-    early = [ENCODER.early_vector(text) for text in (question, other, answer)]
+    early = [turn_vector(text)[: 2 * ENCODER.dims] for text in (question, other, answer)]
     late = [ENCODER.vector(text) for text in (question, other, answer)]
     assert early[0] @ early[1] > early[0] @ early[2]
     assert late[0] @ late[1] < late[0] @ late[2]

@@ -6,7 +6,7 @@ Every figure is of whole judgements (rules, linear model, tiers), without and wi
 encoder. `across`: each repository is judged by a model trained and calibrated on the others.
 `packaged`: the file in the package on the evaluation's turns, of which it has seen none.
 
-    python tools/eval_capture.py --turns turns.jsonl [--eval ../shared/eval]
+    python tools/eval_capture.py --turns turns.jsonl --layer OUT [--eval EVALUATION]
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any
 import train_capture as train
 
 from gitmem.capture import classify, linear
-from gitmem.embedding import reader
 
 np = train.np
 BINS = 10
@@ -130,20 +129,28 @@ def line(name: str, f: dict[str, Any]) -> str:
 
 def trained_without(data: train.Data, mask: Any) -> linear.Model:
     """A model, without the encoder, that saw nothing of the rows outside the mask."""
-    return linear.Model(json.loads(json.dumps(train.build(data, mask))))
+    packaged = json.loads(Path(linear.PATH).read_text(encoding="utf-8"))
+    made = json.loads(json.dumps(train.build(data, mask)))
+    return linear.Model({**made, "encoded": packaged["encoded"]})
 
 
-class Remembering:
-    """The encoder, asked once for each text: the same turns are judged by several models."""
+class Unseen(linear.Model):
+    """Judges turns by given scores."""
 
-    def __init__(self, encoder: Any) -> None:
-        self._encoder, self.space = encoder, encoder.space
-        self._made: dict[str, Any] = {}
+    def __init__(self, rows: list[train.Row], scores: Any, types: Any, curves: Any) -> None:
+        super().__init__(json.loads(Path(linear.PATH).read_text(encoding="utf-8")))
+        self._by_encoder.curves = curves
+        known = zip(rows, scores, types, strict=True)
+        self._known = {(r.role, r.text): (float(s), t) for r, s, t in known}
 
-    def early_vector(self, text: str) -> Any:
-        if text not in self._made:
-            self._made[text] = self._encoder.early_vector(text)
-        return self._made[text]
+    def _usable_encoder(self, role: str) -> Any:
+        return self
+
+    def score(self, role: str, text: str) -> float:
+        return self._known[role, text][0]
+
+    def types(self, role: str, text: str) -> dict[str, float]:
+        return dict(zip(linear.TYPES, map(float, self._known[role, text][1]), strict=True))
 
 
 def roles(name: str, rows: list[train.Row], got: list[classify.Judgement]) -> None:
@@ -153,18 +160,28 @@ def roles(name: str, rows: list[train.Row], got: list[classify.Judgement]) -> No
         print(line(f"  {role}s", figures([rows[i] for i in of], [got[i] for i in of])), flush=True)
 
 
-def across(data: train.Data) -> list[list[classify.Judgement]]:
-    """Every turn judged (without, with the encoder) by a model that did not see its repository."""
+def across(data: train.Data, layer: train.Layer) -> list[list[classify.Judgement]]:
+    """Every turn judged (without, with the encoder) by a model that did not see its repository.
+
+    With the encoder the curve that makes a confidence of a score was fitted on other repositories,
+    whose scores come from nets that did see this one.
+    """
     out: list[list[Any]] = [[None] * len(data.rows) for _ in (False, True)]
     whole = np.ones(len(data.rows), bool)
+    scores = train.unseen(data, whole, layer)[1]
     for part in train.folds(data, whole):
-        mask = whole.copy()
-        mask[part] = False
-        made = json.loads(json.dumps(train.build(data, mask)))
-        for encoder in (False, True):
-            got = judged([data.rows[i] for i in part], linear.Model(made, encoder))
-            for i, j in zip(part, got, strict=True):
-                out[encoder][i] = j
+        rest = whole.copy()
+        rest[part] = False
+        rows = [data.rows[i] for i in part]
+        told = rest & (data.keep >= 0) & data.open
+        curves = train.calibrate(data, scores, told)
+        made = train.fit_types(data, rest, True)
+        types = np.array([train.score(data, made[name])[part] for name in linear.TYPES]).T
+        types += train.LAYER_TYPES * layer.unseen_types[part]
+        models = (trained_without(data, rest), Unseen(rows, scores[part], types, curves))
+        for judgements, model in zip(out, models, strict=True):
+            for i, judgement in zip(part, judged(rows, model), strict=True):
+                judgements[i] = judgement
     return out
 
 
@@ -173,10 +190,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--turns", type=Path, required=True)
+    parser.add_argument("--layer", type=Path, help="where tools/train_turn_layer.py wrote")
     parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"))
     parser.add_argument("--parts", default="packaged,across", help="which measurements")
     args = parser.parse_args()
-    reader._opened[:] = [Remembering(reader.encoder())]  # type: ignore[list-item]
+    if "across" in args.parts and not args.layer:
+        parser.error("across needs --layer")
     print(HEAD)
     if "packaged" in args.parts and args.eval:
         dev = train.dev_turns(args.eval)
@@ -190,7 +209,7 @@ def main() -> None:
                 bins(figures(dev, got))
     if "across" in args.parts:
         data = train.Data(train.turns(args.turns))
-        for encoder, got in enumerate(across(data)):
+        for encoder, got in enumerate(across(data, train.layer(args.layer, data))):
             roles("across all repositories" + ", encoder" * encoder, data.rows, got)
             for name in sorted({r.repo for r in data.rows}):
                 of = [i for i, r in enumerate(data.rows) if r.repo == name]

@@ -89,7 +89,7 @@ def keep_or_not(
         and (s := signals.read(r.role, r.text), s is None or s.kind == "stated")[1]
     ]
     wanted, repo = np.array([r.keep for r in rows]), np.array([r.repo for r in rows])
-    own = np.array([model.confidence(model.score(r.role, r.text), r.role) for r in rows])
+    own = np.array([model.confidence(model.score(r.role, r.text), r.role, r.text) for r in rows])
     said = np.array([1 - told[r.id]["p"][promptform.SKIP] for r in rows])
     print(
         f"\nturns that the rules leave open: {len(rows)};"

@@ -57,7 +57,7 @@ def judge(
     text: str,
     *,
     ask: Ask | None = None,
-    auto: float = 0.95,
+    auto: float = 0.9,
     suggest: float = 0.5,
     model: linear.Model | None = None,
 ) -> Judgement:
@@ -78,7 +78,7 @@ def judge(
         types = model.types(role, text)
         type = max(types, key=types.__getitem__)
         return Judgement(type, signal.confidence, SKIP, "rules")
-    score = model.confidence(model.score(role, text), role)
+    score = model.confidence(model.score(role, text), role, text)
     confidence = model.calibrated(score)
     if signal and signal.confidence > confidence:
         return _tiered(signal.type, signal.confidence, "rules", auto, suggest)

@@ -49,6 +49,12 @@ LENGTHS = (4, 8, 14, 22, 34, 50, 75, 110, 160, 240)
 NUMBERS = 107
 
 
+def other_letters(text: str) -> bool:
+    """Whether more than a tenth of the letters are not among ASCII's."""
+    letters = [c for c in text[:MAX_CHARS] if c.isalpha()]
+    return sum(not c.isascii() for c in letters) * 10 > len(letters)
+
+
 def prose(text: str) -> tuple[str, list[float]]:
     """The words around the code, and shares of what was taken out: fences, inline code, paths,
     error output.

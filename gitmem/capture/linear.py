@@ -2,14 +2,15 @@
 
 Reads `data/capture.json`, which `tools/train_capture.py` writes; nothing is trained here. The file
 has two logistic models over the numbers of `features` and the vector of the packaged table (keep or
-not; which type), and for the first a curve from its score to a confidence: the share of turns with
-this score that were worth keeping, in repositories that took no part in the training. A
+not; which type), and for the first curves from its score to a confidence: the share of turns with
+this score that were worth keeping, in repositories that took no part in the training; table and
+encoder know English best, so turns with many letters outside ASCII have curves of their own. A
 `Calibration` maps that packaged confidence to the one in force for a user.
 
-Turns of chats are judged by a third model where the caller allows the packaged encoder and the
-encoder can be used: the encoder's vector takes the place of the table's, with weights for users and
-others apart and a curve of its own. Commits and tools stay with the table: the third model was
-measured on turns of chats alone.
+Turns of chats are judged otherwise where the caller allows the packaged encoder and the encoder can
+be used. A layer that was trained for this reads them (`Encoder.turn_vector`); its vector takes the
+place of the table's, with weights for users and others apart and curves of its own. Commits and
+tools stay with the table: that layer was measured on turns of chats alone.
 
 Promise: without the encoder pure, no library, about a millisecond a turn; the same text gives the
 same numbers on every machine (with it but for the encoder's rounding). The encoder reads ENCODED
@@ -81,11 +82,11 @@ class TurnFeatures:
         vector = table.vector(self.prose[: features.MEANT])
         size = sqrt(int8_vectors.square(vector)) or 1.0
         self.vector = [v / size for v in memoryview(vector).cast("b")]
-        self.read: list[float] = []  # the encoder's early vector, once it has read the turn
+        self.read: list[float] = []  # the encoder's vector of the turn, once it has read it
 
     def encoded(self, encoder: Encoder) -> list[float]:
         if not self.read:
-            self.read = encoder.early_vector(self.prose.strip()[: features.ENCODED]).tolist()
+            self.read = encoder.turn_vector(self.prose.strip()[: features.ENCODED]).tolist()
         return self.read
 
 
@@ -126,10 +127,9 @@ class Model:
         self._by_table = _Judge(dict.fromkeys(("user", "other"), data["keep"]), data)
         encoded = data["encoded"]
         # The n-grams are those of `keep`: the file has them once.
-        shared = {**data["keep"], **encoded["keep"]}
-        keep = {who: {**shared, **weights} for who, weights in encoded["vectors"].items()}
+        keep = {who: {**data["keep"], **weights} for who, weights in encoded["keep"].items()}
         self._by_encoder = _Judge(keep, encoded)
-        self._encoder, self._space = encoder, str(encoded["space"])
+        self._encoder, self._made_for = encoder, (encoded["space"], encoded["layer"])
         self._table = StaticTable()
         self._last: tuple[str, str, TurnFeatures] | None = None
 
@@ -140,11 +140,12 @@ class Model:
             return self._by_encoder.keep[_who(role)].score(turn, turn.encoded(encoder))
         return self._by_table.keep[_who(role)].score(turn, turn.vector)
 
-    def confidence(self, score: float, role: str = "user") -> float:
-        """The packaged confidence: the share of turns of such a role with this score that were
-        worth keeping. Never falls as the score rises."""
+    def confidence(self, score: float, role: str = "user", text: str = "") -> float:
+        """The packaged confidence: the share of turns of such a role, in such letters as `text`,
+        with this score that were worth keeping. Never falls as the score rises.
+        """
         judge = self._by_encoder if self._usable_encoder(role) else self._by_table
-        knots = judge.curves[_who(role)]
+        knots = judge.curves[_who(role) + ", other letters" * features.other_letters(text)]
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
             share = knots[0 if at == 0 else -1][1]
@@ -183,11 +184,19 @@ class Model:
         """The encoder, opened for the first turn of a chat; None: the table's vector counts."""
         if not self._encoder or role not in TURNS:
             return None
-        from ..embedding import reader
+        from ..embedding import EncoderDamaged, reader
 
         encoder = reader.encoder()
-        # Weights for another encoder say nothing.
-        return encoder if encoder and encoder.space == self._space else None
+        try:
+            return encoder if encoder and self.fits(encoder) else None
+        except EncoderDamaged:
+            return None
+
+    def fits(self, encoder: Encoder) -> bool:
+        """Adds the layer that reads turns; whether the weights are for it and this encoder.
+        Raises `EncoderDamaged` where the layer's file is not whole.
+        """
+        return (encoder.space, encoder.add_turn_layer()) == self._made_for
 
     def _features(self, role: str, text: str) -> TurnFeatures:
         if self._last is None or self._last[:2] != (role, text):

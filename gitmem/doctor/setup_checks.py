@@ -195,6 +195,14 @@ def packaged(store: Store) -> Iterator[Finding]:
         yield Finding(OK, f"encoder {encoder.space}")
     except Exception as e:
         yield Finding(BAD, f"the encoder cannot be used: {e}", again)
+        return
+    try:
+        from ..capture import linear
+
+        if not linear.load().fits(encoder):
+            raise ValueError("data/turn_layer.bin is not the one of data/capture.json")
+    except Exception as e:
+        yield Finding(BAD, f"captured turns are judged without the encoder: {e}", again)
 
 
 def policy(store: Store) -> Iterator[Finding]:

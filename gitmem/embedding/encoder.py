@@ -20,7 +20,7 @@ import warnings  # numpy's core loads it anyhow
 from mmap import mmap
 
 from . import EncoderDamaged
-from .encoder_file import ENCODER_PATH, EncoderFile
+from .encoder_file import ENCODER_PATH, TURN_PATH, EncoderFile, layer_file
 from .numpy_core import ROOM, load
 from .wordpiece import WordPiece
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from .encoder_file import Places
+
     Array = Any
 
 np = load()
@@ -36,7 +38,8 @@ F4, I1 = np.dtype("<f4"), np.dtype("i1")
 
 # The model was trained on 128 and declares 256; longer texts are cut.
 MAX_TOKENS = 256
-EARLY = 4  # layers of six; `tools/train_capture.py` needs new weights where it changes
+EARLY = 4  # layers of six before TURN; `tools/train_turn_layer.py` must run again where it changes
+TURN = "turn"  # the name of the layer that reads turns of chats
 # Weights that are widened and multiplied at a time, whole columns of a matrix. They fit in the
 # second-level cache, and with up to 20 tokens OpenBLAS has at most a million products to make for
 # them, which it does without copying them first (SKYLAKEX, `sgemm_small_matrix_permit`). By whole
@@ -55,16 +58,18 @@ class Encoder:
         self._pieces = WordPiece(self.file.find, self.file.longest)
         if min(self._pieces.without_meaning) < 0:
             raise EncoderDamaged(f"encoder '{path}' has a damaged vocabulary")
-        self._array = {
-            name: np.ndarray(shape, F4 if kind == "f" else I1, self.file.map, at)
-            for name, (kind, shape, at) in self.file.places.items()
-        }
         warnings.simplefilter("ignore", RuntimeWarning)  # `vector` looks at what comes out
-        self._parts = {
-            name: _parts(weights, _BLOCK // len(weights))
-            for name, weights in self._array.items()
-            if weights.ndim == 2 and name[0].isdigit()
-        }
+        self._array: dict[str, Array] = {}
+        self._parts: dict[str, list[Array]] = {}
+        self._map(self.file.map, self.file.places)
+        self._turn_layer = ""
+
+    def _map(self, file: mmap, places: Places) -> None:
+        """The arrays of a file; matrices of layers also in the parts that are read at a time."""
+        for name, (kind, shape, at) in places.items():
+            self._array[name] = array = np.ndarray(shape, F4 if kind == "f" else I1, file, at)
+            if array.ndim == 2 and "." in name:
+                self._parts[name] = _parts(array, _BLOCK // len(array))
 
     def pack(self) -> None:
         """Copies the weights into the order in which they are read: 11 MB, and a question then
@@ -73,7 +78,8 @@ class Encoder:
         """
         try:
             mmap(-1, sum(self._array[name].size for name in self._parts) + ROOM).close()
-            self._parts = {n: [part.copy("C") for part in p] for n, p in self._parts.items()}
+            for name, parts in list(self._parts.items()):
+                self._parts[name] = [part.copy("C") for part in parts]
         except (MemoryError, OSError):
             pass
 
@@ -88,15 +94,34 @@ class Encoder:
         x = self._states(text, self.file.layers)
         return np.zeros(self.dims, F4) if x is None else self._unit(np.add.reduce(x, 0))
 
-    def early_vector(self, text: str) -> Array:
-        """Mean and maximum over the tokens after EARLY layers: float32, two parts of length 1 or 0.
+    def turn_vector(self, text: str) -> Array:
+        """What a turn of a chat is judged by: mean and maximum over its tokens after EARLY layers,
+        and after the one of `add_turn_layer`, which has to be called first. float32, four parts of
+        length 1; the first two are 0 where no token has a meaning. Raises `EncoderDamaged`.
 
         Middle layers tell what kind of sentence a text has, the last ones what it is about
         (Jawahar and others, "What does BERT learn about the structure of language?", 2019).
         """
         x = self._states(text, EARLY)
+        before = np.zeros(2 * self.dims, F4) if x is None else self._pooled(x)
         if x is None:
-            return np.zeros(2 * self.dims, F4)
+            x = np.zeros((1, self.dims), F4)  # as in training
+        self._layer(x, TURN, np.empty(_BLOCK, F4))
+        return np.concatenate([before, self._pooled(x)])
+
+    def add_turn_layer(self, path: str = TURN_PATH) -> str:
+        """Maps the layer that reads turns, once; returns the SHA-256 of its file in hex. Raises
+        `EncoderDamaged`.
+        """
+        if not self._turn_layer:
+            from ..core.digest import sha256  # no prompt needs it
+
+            file, places = layer_file(path, TURN, self.dims, self.file.inner)
+            self._map(file, places)
+            self._turn_layer = sha256(file).hexdigest()
+        return self._turn_layer
+
+    def _pooled(self, x: Array) -> Array:
         parts = (np.add.reduce(x, 0), np.maximum.reduce(x, 0))
         return np.concatenate([self._unit(part) for part in parts])
 
@@ -117,13 +142,17 @@ class Encoder:
         self._norm(x, "norm")
         buffer = np.empty(_BLOCK, F4)
         for layer in range(layers):
-            mixed = self._attention(self._linear(x, f"{layer}.qkv", buffer))
-            x += self._linear(mixed, f"{layer}.out", buffer)
-            self._norm(x, f"{layer}.out.norm")
-            inner = _gelu(self._linear(x, f"{layer}.up", buffer))
-            x += self._linear(inner, f"{layer}.down", buffer)
-            self._norm(x, f"{layer}.down.norm")
+            self._layer(x, f"{layer}", buffer)
         return x
+
+    def _layer(self, x: Array, layer: str, buffer: Array) -> None:
+        """One layer, in place."""
+        mixed = self._attention(self._linear(x, f"{layer}.qkv", buffer))
+        x += self._linear(mixed, f"{layer}.out", buffer)
+        self._norm(x, f"{layer}.out.norm")
+        inner = _gelu(self._linear(x, f"{layer}.up", buffer))
+        x += self._linear(inner, f"{layer}.down", buffer)
+        self._norm(x, f"{layer}.down.norm")
 
     def _linear(self, x: Array, name: str, buffer: Array) -> Array:
         """A linear layer. The scales are applied to what comes out, which is the smaller side."""

@@ -13,15 +13,22 @@ import mmap
 import os
 import struct
 from binascii import crc32
+from itertools import chain
 from math import prod
 
 from . import EncoderDamaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-ENCODER_PATH = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "encoder.bin")
+    Array = tuple[str, str, tuple[int, ...]]  # name, kind, shape
+    Places = dict[str, tuple[str, tuple[int, ...], int]]
+
+_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
+ENCODER_PATH = os.path.join(_DATA, "encoder.bin")
+# One more layer, for turns of chats: the arrays of `layer_numbers` and `layer_matrices`.
+TURN_PATH = os.path.join(_DATA, "turn_layer.bin")
 
 # magic; tokens, dims, layers, heads, inner dims, positions, letters of the longest
 # token without "##", bytes of text, bytes in all; name; SHA-256 of what follows the
@@ -34,9 +41,7 @@ ALIGN = 64
 ENCODING = 1
 
 
-def arrays(
-    tokens: int, dims: int, layers: int, inner: int, positions: int
-) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+def arrays(tokens: int, dims: int, layers: int, inner: int, positions: int) -> Iterator[Array]:
     """Name, kind (f: float32, b: int8) and shape of every array, in the order of the file.
 
     Linear layers are (inputs, outputs), with a scale and a bias for each output: y = (x @ weights)
@@ -46,23 +51,37 @@ def arrays(
     yield "positions", "f", (positions, dims)  # with the embedding of token type 0
     yield "norm.weight", "f", (dims,)
     yield "norm.bias", "f", (dims,)
-    matrices = {
-        "qkv": (dims, 3 * dims),
-        "out": (dims, dims),
-        "up": (dims, inner),
-        "down": (inner, dims),
-    }
     for layer in range(layers):
-        for name, shape in matrices.items():
-            yield f"{layer}.{name}.scale", "f", shape[1:]
-            yield f"{layer}.{name}.bias", "f", shape[1:]
-            if name in ("out", "down"):
-                yield f"{layer}.{name}.norm.weight", "f", (dims,)
-                yield f"{layer}.{name}.norm.bias", "f", (dims,)
+        yield from layer_numbers(f"{layer}", dims, inner)
     for layer in range(layers):
-        for name, shape in matrices.items():
-            yield f"{layer}.{name}", "b", shape
+        yield from layer_matrices(f"{layer}", dims, inner)
     yield "words", "b", (tokens, dims)
+
+
+def layer_numbers(layer: str, dims: int, inner: int) -> Iterator[Array]:
+    """What one layer has beside its matrices."""
+    for name, _, (_, outputs) in layer_matrices(layer, dims, inner):
+        yield f"{name}.scale", "f", (outputs,)
+        yield f"{name}.bias", "f", (outputs,)
+        if name.endswith(("out", "down")):
+            yield f"{name}.norm.weight", "f", (dims,)
+            yield f"{name}.norm.bias", "f", (dims,)
+
+
+def layer_matrices(layer: str, dims: int, inner: int) -> Iterator[Array]:
+    yield f"{layer}.qkv", "b", (dims, 3 * dims)
+    yield f"{layer}.out", "b", (dims, dims)
+    yield f"{layer}.up", "b", (dims, inner)
+    yield f"{layer}.down", "b", (inner, dims)
+
+
+def places(arrays: Iterable[Array], at: int) -> tuple[Places, int]:
+    """Kind, shape and place of each array by its name, where the first begins at `at`; the end."""
+    found = {}
+    for name, kind, shape in arrays:
+        found[name] = (kind, shape, at)
+        at += aligned(bytes_of(kind, shape))
+    return found, at
 
 
 def bytes_of(kind: str, shape: tuple[int, ...]) -> int:
@@ -78,11 +97,7 @@ class EncoderFile:
 
     def __init__(self, path: str = ENCODER_PATH) -> None:
         """Raises `EncoderDamaged`."""
-        try:
-            with open(path, "rb") as file:
-                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # ValueError: an empty file
-            raise EncoderDamaged(f"cannot open encoder '{path}': {error}") from None
+        self.map = _mapped(path)
         self.path = path
         self._read_header()
 
@@ -93,17 +108,14 @@ class EncoderFile:
         damaged = f"'{self.path}' ({size} bytes) is no whole encoder of format 1"
         if (magic, crc) != (MAGIC, crc32(header[:-4])):
             raise EncoderDamaged(damaged)
-        self.tokens, self.dims, self.layers, self.heads, inner, self.positions, *sizes = sizes
+        self.tokens, self.dims, self.layers, self.heads, self.inner, self.positions, *sizes = sizes
         self.longest, text, total = sizes
         self._ends = aligned(HEADER.size)
         self._text = self._ends + aligned(4 * self.tokens + 4)
         at = self._text + aligned(text)
-        self.places: dict[str, tuple[str, tuple[int, ...], int]] = {}
-        known = (self.tokens, self.dims, self.layers, inner, self.positions)
-        for part, kind, shape in arrays(*known):
-            self.places[part] = (kind, shape, at)
-            at += aligned(bytes_of(kind, shape))
-        if not at == total == size:
+        known = (self.tokens, self.dims, self.layers, self.inner, self.positions)
+        self.places, end = places(arrays(*known), at)
+        if not end == total == size:
             raise EncoderDamaged(damaged)
         self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
 
@@ -131,6 +143,24 @@ class EncoderFile:
             digest = sha256(body).digest()
         if digest != self.digest:
             raise EncoderDamaged(f"encoder '{self.path}' does not match its checksum")
+
+
+def layer_file(path: str, layer: str, dims: int, inner: int) -> tuple[mmap.mmap, Places]:
+    """The file of one layer, and where its arrays are. Raises `EncoderDamaged`."""
+    arrays = chain(layer_numbers(layer, dims, inner), layer_matrices(layer, dims, inner))
+    found, end = places(arrays, 0)
+    file = _mapped(path)
+    if len(file) != end:
+        raise EncoderDamaged(f"'{path}' ({len(file)} bytes) is no whole layer")
+    return file, found
+
+
+def _mapped(path: str) -> mmap.mmap:
+    try:
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: an empty file
+        raise EncoderDamaged(f"cannot open '{path}': {error}") from None
 
 
 def space_id(name: str, digest: bytes) -> str:

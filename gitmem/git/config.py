@@ -69,7 +69,7 @@ embedModel | text | "" | - |
     session runs the MCP server: a name or a path; empty: none
 encoder | bool | true | - |
     false: words and the packaged table answer, without the packaged encoder
-captureAuto | share | 0.95 | - |
+captureAuto | share | 0.9 | - |
     captured by itself from this confidence on
 captureSuggest | share | 0.5 | - |
     offered to `git mem review` from this confidence on
