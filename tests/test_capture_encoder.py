@@ -124,6 +124,13 @@ def test_without_a_whole_layer_the_table_judges_and_doctor_says_so(
         assert [f.level for f in doctor_says()] == [setup_checks.OK] * 2 + [setup_checks.BAD]
 
 
+def test_doctor_names_a_broken_model_of_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "load", lambda: json.loads("{"))
+    table, model = doctor_says()
+    assert (table.level, model.level) == (setup_checks.OK, setup_checks.BAD)
+    assert "no turn can be captured" in model.text
+
+
 def doctor_says() -> list[setup_checks.Finding]:
     settings = SimpleNamespace(flag=lambda name: name == "encoder")
     store: Any = SimpleNamespace(table=StaticTable(), settings=settings)

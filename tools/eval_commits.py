@@ -32,7 +32,7 @@ from gitmem.capture.sources import COMMIT  # noqa: E402
 from gitmem.core import commit_message  # noqa: E402
 from gitmem.git import commit_reader, repository  # noqa: E402
 
-AUTO, SUGGEST = 0.95, 0.5
+AUTO, SUGGEST = 0.9, 0.5
 BANDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 
 

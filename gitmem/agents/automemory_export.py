@@ -2,7 +2,7 @@
 An agent reads them without any hook.
 
 Promises. What is written is active, trusted, reachable, sure (explicit, or of a
-confidence of 0.95 and more) and holds no secret; only the team's where the directory lies in a
+confidence of 0.9 and more) and holds no secret; only the team's where the directory lies in a
 working tree. It is quoted and says where it is from. A file of ours that somebody changed is not
 overwritten. Each file is sealed, so that it never comes back as news.
 """
@@ -28,7 +28,7 @@ from .automemory_import import SOURCE
 from .context_item import shortened
 
 MOST = 50  # memories
-SURE = 0.95
+SURE = 0.9  # as AUTO
 _LINE = 190  # characters of an index line
 _BODY = 8000  # characters of a text
 # The client puts notes between tags when it recalls them; a text may not close them.

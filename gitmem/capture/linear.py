@@ -14,7 +14,7 @@ tools stay with the table: that layer was measured on turns of chats alone.
 
 Promise: without the encoder pure, no library, about a millisecond a turn; the same text gives the
 same numbers on every machine (with it but for the encoder's rounding). The encoder reads ENCODED
-characters of a turn. A broken file raises an error.
+characters of a turn. A broken `capture.json` raises an error.
 """
 
 from __future__ import annotations

@@ -178,13 +178,20 @@ def mcp_servers(store: Store) -> Iterator[Finding]:
 
 
 def packaged(store: Store) -> Iterator[Finding]:
-    """Whether questions and memories can be read by the packaged table and encoder."""
+    """Whether table, capture's model and encoder, as packaged, can be used."""
     again = "install git mem again"
     try:
         store.table.verify()
         yield Finding(OK, f"embedding table {store.table.space}")
     except Exception as e:
         yield Finding(BAD, str(e), again)
+    try:
+        from ..capture import linear
+
+        model = linear.load()
+    except Exception as e:
+        yield Finding(BAD, f"no turn can be captured: {e!r}", again)
+        return
     if not store.settings.flag("encoder"):
         return
     try:
@@ -197,9 +204,7 @@ def packaged(store: Store) -> Iterator[Finding]:
         yield Finding(BAD, f"the encoder cannot be used: {e}", again)
         return
     try:
-        from ..capture import linear
-
-        if not linear.load().fits(encoder):
+        if not model.fits(encoder):
             raise ValueError("data/turn_layer.bin is not the one of data/capture.json")
     except Exception as e:
         yield Finding(BAD, f"captured turns are judged without the encoder: {e}", again)
