@@ -233,7 +233,7 @@ def test_confidence_never_falls_as_the_score_rises(text: str) -> None:
         assert shares == sorted(shares)
 
 
-def test_a_high_score_says_less_about_a_turn_in_other_letters() -> None:
+def test_a_high_score_says_less_about_a_turn_that_is_not_ascii() -> None:
     model = linear.load(True)
     for role in linear.TURNS:
         latin, other = (model.confidence(4.0, role, text) for text in ("a naïve cache", "загрузки"))

@@ -138,7 +138,7 @@ def test_any_text_has_features_of_the_same_shape(text: str) -> None:
 
 
 def test_the_coefficients_are_small() -> None:
-    assert pathlib.Path(linear.PATH).stat().st_size < 120_000
+    assert pathlib.Path(linear.PATH).stat().st_size < 100_000
 
 
 def test_judging_loads_no_library(isolated: Callable[[str], set[str]]) -> None:

@@ -89,7 +89,7 @@ class Data:
         self.numbers = np.array([s.numbers for s in seen])
         self.vectors = np.array([s.vector for s in seen])
         self.user = np.array([r.role == "user" for r in rows])
-        self.other_letters = np.array([features.other_letters(r.text) for r in rows])
+        self.non_ascii = np.array([features.non_ascii(r.text) for r in rows])
         self.repo = np.array([r.repo for r in rows])
         self.keep = np.array([-1 if r.keep is None else r.keep for r in rows])
         self.rule = [signals.read(r.role, r.text) for r in rows]
@@ -254,7 +254,7 @@ def calibrate(data: Data, scores: Array, told: Array) -> dict[str, list[tuple[fl
     def bent(at: Array, user: Array, other: Array) -> Array:
         return np.c_[np.logaddexp(0, at), -np.logaddexp(0, -at), user, at * user, other, at * other]
 
-    at, user, other = scores[told], data.user[told], data.other_letters[told]
+    at, user, other = scores[told], data.user[told], data.non_ascii[told]
     whole = bent(at, user, other)
     middle, spread = whole.mean(0), whole.std(0)
     fitted = LogisticRegression(C=1e3, max_iter=2000).fit(
@@ -266,7 +266,7 @@ def calibrate(data: Data, scores: Array, told: Array) -> dict[str, list[tuple[fl
             knots = np.linspace(at[user == who].min(), at[user == who].max(), STEPS)
             of = bent(knots, np.full(STEPS, who), np.full(STEPS, letters))
             shares = np.maximum.accumulate(fitted.predict_proba((of - middle) / spread)[:, 1])
-            out[("user" if who else "other") + ", other letters" * letters] = [
+            out[("user" if who else "other") + ", non-ASCII" * letters] = [
                 (round(float(a), 3), round(float(p), 4)) for a, p in zip(knots, shares, strict=True)
             ]
     return out
@@ -317,7 +317,7 @@ def block(name: str, values: Array) -> dict[str, Any]:
 
 
 def plain(model: Weights) -> dict[str, Any]:
-    return {"bias": round(model.bias, 5), "numbers": [round(float(v), 4) for v in model.numbers]}
+    return {"bias": round(model.bias, 5), **block("numbers", model.numbers)}
 
 
 def packed(model: Weights) -> dict[str, Any]:

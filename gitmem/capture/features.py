@@ -49,7 +49,7 @@ LENGTHS = (4, 8, 14, 22, 34, 50, 75, 110, 160, 240)
 NUMBERS = 107
 
 
-def other_letters(text: str) -> bool:
+def non_ascii(text: str) -> bool:
     """Whether more than a tenth of the letters are not among ASCII's."""
     letters = [c for c in text[:MAX_CHARS] if c.isalpha()]
     return sum(not c.isascii() for c in letters) * 10 > len(letters)

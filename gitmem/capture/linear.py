@@ -95,12 +95,11 @@ class _Weights:
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.bias = float(data["bias"])
-        self.hashed = memoryview(b64decode(data["hashed"])).cast("b")
-        self.hashed_scale = float(data["hashed_scale"])
-        self.numbers = [float(v) for v in data["numbers"]]
-        self.vector = [
-            v * float(data["vector_scale"]) for v in memoryview(b64decode(data["vector"])).cast("b")
-        ]
+        self.hashed, self.hashed_scale = _block(data, "hashed")
+        self.numbers, self.vector = (
+            [v * scale for v in weights]
+            for weights, scale in (_block(data, "numbers"), _block(data, "vector"))
+        )
 
     def score(self, turn: TurnFeatures, vector: list[float]) -> float:
         weights, size = self.hashed, len(self.hashed)
@@ -145,7 +144,7 @@ class Model:
         with this score that were worth keeping. Never falls as the score rises.
         """
         judge = self._by_encoder if self._usable_encoder(role) else self._by_table
-        knots = judge.curves[_who(role) + ", other letters" * features.other_letters(text)]
+        knots = judge.curves[_who(role) + ", non-ASCII" * features.non_ascii(text)]
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
             share = knots[0 if at == 0 else -1][1]
@@ -219,6 +218,10 @@ def fingerprint() -> str:
     """Names the packaged model: 16 hex digits of SHA-256 over its file."""
     with open(PATH, "rb") as f:
         return sha256(f.read()).hexdigest()[:16]
+
+
+def _block(data: dict[str, Any], name: str) -> tuple[memoryview[int], float]:
+    return memoryview(b64decode(data[name])).cast("b"), float(data[name + "_scale"])
 
 
 def _who(role: str) -> str:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    Array = tuple[str, str, tuple[int, ...]]  # name, kind, shape
+    Spec = tuple[str, str, tuple[int, ...]]  # name, kind, shape of an array
     Places = dict[str, tuple[str, tuple[int, ...], int]]
 
 _DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
@@ -41,7 +41,7 @@ ALIGN = 64
 ENCODING = 1
 
 
-def arrays(tokens: int, dims: int, layers: int, inner: int, positions: int) -> Iterator[Array]:
+def arrays(tokens: int, dims: int, layers: int, inner: int, positions: int) -> Iterator[Spec]:
     """Name, kind (f: float32, b: int8) and shape of every array, in the order of the file.
 
     Linear layers are (inputs, outputs), with a scale and a bias for each output: y = (x @ weights)
@@ -58,7 +58,7 @@ def arrays(tokens: int, dims: int, layers: int, inner: int, positions: int) -> I
     yield "words", "b", (tokens, dims)
 
 
-def layer_numbers(layer: str, dims: int, inner: int) -> Iterator[Array]:
+def layer_numbers(layer: str, dims: int, inner: int) -> Iterator[Spec]:
     """What one layer has beside its matrices."""
     for name, _, (_, outputs) in layer_matrices(layer, dims, inner):
         yield f"{name}.scale", "f", (outputs,)
@@ -68,14 +68,14 @@ def layer_numbers(layer: str, dims: int, inner: int) -> Iterator[Array]:
             yield f"{name}.norm.bias", "f", (dims,)
 
 
-def layer_matrices(layer: str, dims: int, inner: int) -> Iterator[Array]:
+def layer_matrices(layer: str, dims: int, inner: int) -> Iterator[Spec]:
     yield f"{layer}.qkv", "b", (dims, 3 * dims)
     yield f"{layer}.out", "b", (dims, dims)
     yield f"{layer}.up", "b", (dims, inner)
     yield f"{layer}.down", "b", (inner, dims)
 
 
-def places(arrays: Iterable[Array], at: int) -> tuple[Places, int]:
+def places(arrays: Iterable[Spec], at: int) -> tuple[Places, int]:
     """Kind, shape and place of each array by its name, where the first begins at `at`; the end."""
     found = {}
     for name, kind, shape in arrays:
